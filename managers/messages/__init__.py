@@ -1,0 +1,56 @@
+"""The wire format in one screen: which union of messages travels on which socket.
+
+    socket                            carries                  from → to
+    scheduler_input                   SchedulerInput           main → scheduler rank 0
+    detokenizer_input                 DetokenizerInput         scheduler rank 0 → detokenizer
+    tokenizer_manager_input           TokenizerManagerInput    detokenizer → main
+    launcher_input                    LauncherInput            every child → main, at start only
+
+Everything the scheduler says goes through the detokenizer, so a reply can never overtake text.
+"""
+
+from managers.messages.base import Message, RequestId, pack_token_ids, unpack_token_ids
+from managers.messages.control import (
+    ControlReply,
+    FlushCache,
+    FlushCacheReply,
+    GetState,
+    GetStateReply,
+    SchedulerLoad,
+    Shutdown,
+)
+from managers.messages.lifecycle import Failed, LauncherInput, Ready
+from managers.messages.to_detokenizer import (
+    DetokenizerInput,
+    RequestFinished,
+    RequestOpened,
+    TokenBatch,
+)
+from managers.messages.to_scheduler import AbortRequest, SchedulerInput, TokenizedRequest
+from managers.messages.to_tokenizer_manager import TextBatch, TokenizerManagerInput
+
+__all__ = [
+    "AbortRequest",
+    "ControlReply",
+    "DetokenizerInput",
+    "Failed",
+    "FlushCache",
+    "FlushCacheReply",
+    "GetState",
+    "GetStateReply",
+    "LauncherInput",
+    "Message",
+    "Ready",
+    "RequestFinished",
+    "RequestId",
+    "RequestOpened",
+    "SchedulerInput",
+    "SchedulerLoad",
+    "Shutdown",
+    "TextBatch",
+    "TokenBatch",
+    "TokenizedRequest",
+    "TokenizerManagerInput",
+    "pack_token_ids",
+    "unpack_token_ids",
+]

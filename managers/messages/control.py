@@ -1,0 +1,58 @@
+"""Admin requests and their replies, in pairs; `control_id` joins a reply to its request."""
+
+from managers.messages.base import Message
+
+
+class FlushCache(Message, frozen=True):
+    """Forget every cached prefix. Refused while any request runs or waits."""
+
+    control_id: int
+
+
+class FlushCacheReply(Message, frozen=True):
+    """Whether the cache was flushed; if not, why."""
+
+    control_id: int
+    done: bool
+    reason: str = ""
+
+
+class GetState(Message, frozen=True):
+    """Ask the scheduler for its facts and figures, for /server_info."""
+
+    control_id: int
+
+
+class GetStateReply(Message, frozen=True):
+    """Facts decided at start, and current figures, by name."""
+
+    control_id: int
+    state: dict[str, int | float | str | bool | None]
+
+
+class Shutdown(Message, frozen=True):
+    """Leave the loop. Every rank hears of it in the same turn; rank 0 passes it on to the detokenizer."""
+
+
+class SchedulerLoad(Message, frozen=True):
+    """How busy one scheduler is. Sent when a count changed (at most ten times a second), and each second.
+
+    `num_used_tokens` counts KV slots that requests hold; a cached prefix that may be evicted is free.
+    Arrival of any message, this one included, is also the scheduler's sign of life.
+    """
+
+    dp_rank: int
+    num_running: int
+    num_waiting: int
+    num_waiting_uncached_tokens: int
+    num_used_tokens: int
+    num_cached_tokens: int
+    max_total_num_tokens: int
+    max_running_requests: int
+    gen_throughput: float
+    cache_hit_rate: float
+    turn: int
+
+
+ControlRequest = FlushCache | GetState | Shutdown
+ControlReply = FlushCacheReply | GetStateReply

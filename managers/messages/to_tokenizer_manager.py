@@ -1,0 +1,22 @@
+"""What the main process's socket carries: one step's new text, replies, load figures."""
+
+from managers.messages.base import Message, RequestId
+from managers.messages.control import FlushCacheReply, GetStateReply, SchedulerLoad
+from managers.messages.to_detokenizer import RequestFinished
+
+
+class TextBatch(Message, frozen=True):
+    """One step's text as parallel arrays; `token_ids` is flat, `num_tokens[i]` of them are request i's.
+
+    `texts[i]` may be empty: the bytes so far are no whole character, or may be the start of a stop string.
+    """
+
+    request_ids: list[RequestId]
+    texts: list[str]
+    num_tokens: list[int]
+    token_ids: list[int]
+    cached_tokens: list[int]
+    finished: list[RequestFinished] = []
+
+
+TokenizerManagerInput = TextBatch | SchedulerLoad | FlushCacheReply | GetStateReply

@@ -1,0 +1,105 @@
+"""`PrefixCache`, the interface: which token prefixes have KV in memory, and who holds them.
+
+Deals in token ids and slot numbers only. It owns the slots it was given (`insert`) until `evict` or `reset`
+hands them back to the caller; it never talks to an allocator.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+TokenIds = npt.NDArray[np.int32]  # (num_tokens,)
+Slots = npt.NDArray[np.int32]  # (num_tokens,) KV slot numbers; slot 0 is padding and never handed out
+Namespace = tuple[str, ...]  # prefixes are shared within a namespace only
+
+
+class PrefixNode(Protocol):
+    """A place in the cache, to lock and unlock. Opaque to callers."""
+
+
+@dataclass(frozen=True, slots=True)
+class PrefixMatch:
+    """The longest cached prefix: its slots, a whole number of pages, and the node that ends it."""
+
+    slots: Slots
+    node: PrefixNode
+
+    @property
+    def num_tokens(self) -> int:
+        """Length of the prefix."""
+        return len(self.slots)
+
+
+@dataclass(frozen=True, slots=True)
+class InsertResult:
+    """What `insert` did.
+
+    `match` is the inserted prefix as the cache now holds it: the caller should use these slots from here
+    on. `redundant` are those of the caller's slots that the cache did not take, because it already had KV
+    for these tokens: the caller frees them.
+    """
+
+    match: PrefixMatch
+    redundant: Slots
+
+
+@dataclass(frozen=True, slots=True)
+class PrefixCacheStats:
+    """Tokens held: `evictable` by nobody, `protected` by at least one lock."""
+
+    num_evictable: int
+    num_protected: int
+    num_nodes: int
+
+
+class PrefixCache(Protocol):
+    """Token prefix → KV slots. Every operation is a pure function of the calls before it, on any rank."""
+
+    page_size: int
+
+    def match(self, token_ids: TokenIds, namespace: Namespace = ()) -> PrefixMatch:
+        """The longest cached prefix of `token_ids`, in whole pages; marks it as just used.
+
+        The result is safe only while it is locked or nothing else was called in between.
+        """
+        ...
+
+    def insert(
+        self, token_ids: TokenIds, slots: Slots, owned_from: int, namespace: Namespace = ()
+    ) -> InsertResult:
+        """Take over `slots` (one a token), cut down to whole pages.
+
+        `slots[:owned_from]` are the cache's already (the caller matched or inserted and locked them);
+        `slots[owned_from:]` are the caller's. Of these, what lies beyond the last whole page stays the
+        caller's and is not in `redundant`.
+        """
+        ...
+
+    def lock(self, node: PrefixNode) -> None:
+        """Keep the prefix that ends at `node` from eviction, once more."""
+        ...
+
+    def unlock(self, node: PrefixNode) -> None:
+        """Undo one `lock`."""
+        ...
+
+    def evict(self, num_tokens: int) -> Slots:
+        """Give up at least `num_tokens` unlocked tokens, least recently used first, or all there are.
+
+        Returns their slots, which are the caller's again.
+        """
+        ...
+
+    def reset(self) -> Slots:
+        """Forget everything; nothing may be locked. Returns all slots."""
+        ...
+
+    def stats(self) -> PrefixCacheStats:
+        """Sizes now."""
+        ...
+
+    def check(self) -> None:
+        """Raise AssertionError if the books do not balance. Walks everything: for tests and idle time."""
+        ...

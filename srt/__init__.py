@@ -1,0 +1,3 @@
+"""The work a Lockstep process does: HTTP, flags, text, models. Knows no other process."""
+
+__version__ = "0.1.0"

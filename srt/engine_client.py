@@ -1,0 +1,185 @@
+"""The seam between HTTP and the actors: what a handler may ask of the engine, and what it gets back.
+
+Handlers see this file and nothing behind it; managers/tokenizer_manager.py implements `EngineClient`, and
+tests/fakes/engine_client.py does for handler tests.
+"""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any, Literal, Protocol
+
+import msgspec
+
+from srt.sampling.params import SamplingParams
+
+
+class FinishReason(msgspec.Struct, frozen=True, array_like=True, gc=False, kw_only=True):
+    """Why a request ended.
+
+    `matched` is the stop string or stop token id of a "stop", None when nothing in particular matched.
+    An "abort" carries a message; with a `status_code` of 400 or more it is an error, which the client
+    sees as an HTTP status if nothing was sent yet, and as an error event otherwise.
+    """
+
+    type: Literal["stop", "length", "abort"]
+    matched: int | str | None = None
+    message: str = ""
+    status_code: int = 200
+
+
+class TextPrompt(msgspec.Struct, frozen=True):
+    """Plain text; tokenised with the tokenizer's own special tokens (a BOS, if it adds one)."""
+
+    text: str
+
+
+class TokenPrompt(msgspec.Struct, frozen=True):
+    """Token ids, taken as they are."""
+
+    token_ids: list[int]
+
+
+class ChatPrompt(msgspec.Struct, frozen=True, kw_only=True):
+    """Messages for the chat template. The rendered text is tokenised without further special tokens.
+
+    `messages` are plain dicts as the template sees them. With `continue_final_message` the prompt ends
+    inside the last message, which the model goes on writing.
+    """
+
+    messages: list[dict[str, Any]]
+    tools: list[dict[str, Any]] | None = None
+    add_generation_prompt: bool = True
+    continue_final_message: bool = False
+    template_kwargs: Mapping[str, Any] = {}
+
+
+Prompt = TextPrompt | TokenPrompt | ChatPrompt
+
+
+class GenerateRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """One or more prompts that start or fail together.
+
+    `sampling` has one entry a prompt, all with the same `n`. Choice `i` of prompt `p` has index p·n + i.
+    """
+
+    prompts: Sequence[Prompt]
+    sampling: Sequence[SamplingParams]
+    stream: bool
+    rid: str | None = None
+    namespace: tuple[str, ...] = ()
+
+
+class GenerateChunk(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """What is new for one choice since its last chunk. Chunks of a slow reader arrive merged.
+
+    `completion_tokens` counts all so far. `finish` is set on a choice's last chunk, and only there.
+    """
+
+    index: int
+    text: str
+    token_ids: list[int]
+    prompt_tokens: int
+    completion_tokens: int
+    cached_tokens: int
+    finish: FinishReason | None = None
+
+
+class Generation(Protocol):
+    """A running request. Iterating gives lists of chunks (never empty) until every choice has finished.
+
+    Raises RequestError when a choice ends with an error status. Whoever stops before the end calls
+    `abort()`, a plain call that may be made at any time, any number of times.
+    """
+
+    request_id: str  # the client's rid, or one made for it
+    prompt_token_ids: Sequence[Sequence[int]]  # of each prompt, as tokenised
+
+    def __aiter__(self) -> AsyncIterator[list[GenerateChunk]]:
+        """Itself."""
+        ...
+
+    async def __anext__(self) -> list[GenerateChunk]:
+        """Wait until there is something new; StopAsyncIteration after the last choice's end."""
+        ...
+
+    def abort(self) -> None:
+        """Give up: the scheduler frees what the request holds within one step."""
+        ...
+
+
+class LoadSnapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """How busy one data-parallel replica is. Evictable cache does not count as used."""
+
+    dp_rank: int
+    num_running_reqs: int
+    num_waiting_reqs: int
+    num_waiting_uncached_tokens: int
+    num_used_tokens: int
+    num_cached_tokens: int
+    max_total_num_tokens: int
+    max_running_requests: int
+    gen_throughput: float
+    cache_hit_rate: float
+    age_s: float
+
+
+class Health(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether the engine can serve; `detail` says what is wrong when it cannot."""
+
+    ok: bool
+    detail: str = ""
+
+
+class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """What is served."""
+
+    model_path: str
+    tokenizer_path: str
+    served_model_name: str
+    model_type: str
+    architecture: str
+    context_length: int  # the longest prompt and answer together
+    vocab_size: int
+    has_chat_template: bool
+    default_sampling: Mapping[str, float | int] = {}  # the checkpoint's generation_config
+
+
+class EngineClient(Protocol):
+    """What HTTP may ask."""
+
+    model_info: ModelInfo
+
+    async def generate(self, request: GenerateRequest) -> Generation:
+        """Render, tokenise, check and dispatch. Raises RequestError, and then nothing was dispatched."""
+        ...
+
+    async def tokenize(self, prompt: Prompt, *, add_special_tokens: bool = True) -> list[int]:
+        """Token ids of a prompt. Raises InvalidRequest."""
+        ...
+
+    async def detokenize(self, token_ids: Sequence[int], *, skip_special_tokens: bool = True) -> str:
+        """Text of token ids. Raises InvalidRequest for an id outside the vocabulary."""
+        ...
+
+    def abort(self, rid: str) -> None:
+        """End every live request with this exact rid. An unknown one is no error."""
+        ...
+
+    def abort_all(self) -> None:
+        """End every live request."""
+        ...
+
+    async def flush_cache(self, *, timeout_s: float = 0.0) -> str | None:
+        """Forget cached prefixes, waiting up to `timeout_s` for idleness. None, or why it was not done."""
+        ...
+
+    async def server_state(self) -> Mapping[str, Any]:
+        """The scheduler's facts and figures, for /server_info."""
+        ...
+
+    def loads(self) -> Sequence[LoadSnapshot]:
+        """The latest load of every replica; costs no message."""
+        ...
+
+    def health(self) -> Health:
+        """Liveness from signs of life; cheap, no forward pass."""
+        ...

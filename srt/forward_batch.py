@@ -1,0 +1,52 @@
+"""`ForwardBatch`: everything one forward pass reads, and nothing else.
+
+There is one kind of batch. Each row is a request with one or more new tokens; a batch whose rows all have
+one is a decode batch. Rows with one new token come first, so that a backend may treat them apart.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForwardBatch:
+    """T new tokens in B rows; S of the rows want logits (those whose last known token is in the batch).
+
+    Host copies of the lengths save the model a device synchronisation.
+    """
+
+    input_ids: torch.Tensor  # (T,) int64
+    positions: torch.Tensor  # (T,) int64, position of each new token in its sequence
+    out_slots: torch.Tensor  # (T,) int64, KV slot that each new token writes
+    row_starts: torch.Tensor  # (B + 1,) int32, row b's new tokens are [row_starts[b], row_starts[b + 1])
+    seq_lens: torch.Tensor  # (B,) int32, tokens in KV once this pass has written its own
+    slot_table: torch.Tensor  # (B, max(seq_lens)) int32, KV slot of each position; 0 beyond seq_lens[b]
+    logit_rows: torch.Tensor  # (S,) int64, indices into T of the tokens whose next-token logits are wanted
+    num_decode_rows: int  # the first so many rows have exactly one new token
+    row_lens_host: tuple[int, ...]  # (B,) new tokens of each row
+    seq_lens_host: tuple[int, ...]  # (B,)
+
+    @property
+    def num_rows(self) -> int:
+        """B."""
+        return len(self.row_lens_host)
+
+    @property
+    def num_tokens(self) -> int:
+        """T."""
+        return self.input_ids.shape[0]
+
+
+class Runner(Protocol):
+    """What the scheduler needs of a model: srt.model_executor.model_runner, or a test's fake."""
+
+    vocab_size: int
+
+    def forward(self, batch: ForwardBatch) -> torch.Tensor:
+        """Write the new tokens' KV to their slots; return (S, vocab_size) float32 logits.
+
+        The same bits on every rank, so that every rank samples the same tokens.
+        """
+        ...

@@ -1,0 +1,37 @@
+"""`RuntimePlan` and `DeviceFacts`: what this rank will do, and on what. Frozen.
+
+Code below never sees the plan: it gets the values it needs as arguments.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceFacts:
+    """The machine, asked once. Memory in bytes."""
+
+    kind: str  # "cpu" or "cuda"
+    name: str
+    num_cores: int
+    total_memory: int
+    has_bf16: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuntimePlan:
+    """Every decision, made. `reasons` maps a decision's name to one readable clause, for the start-up summary."""
+
+    device: str
+    dtype: str
+    kv_cache_dtype: str
+    attention_backend: str
+    num_threads: int  # of this rank's compute
+    context_length: int
+    page_size: int
+    chunked_prefill_size: int  # most new tokens a step; the context length when chunking is off
+    mem_fraction_static: float
+    max_total_tokens: int | None  # the user's cap; the pool is sized after the weights are loaded
+    max_running_requests: int | None  # the user's; resolved against the pool's size later
+    schedule_policy: str
+    use_radix_cache: bool
+    reasons: dict[str, str]

@@ -1,0 +1,26 @@
+"""`SampleRow`: what the sampler must know about one row of logits."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from srt.sampling.params import SamplingParams
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SampleRow:
+    """One row to sample.
+
+    `position` is the absolute position of the token to be sampled in its sequence: with the seed it fixes
+    the one uniform number used. Penalty arrays hold only the tokens seen, so their cost does not depend on the
+    vocabulary: `seen_ids` are the distinct ids of prompt and output, `seen_output_counts` how often each occurs
+    in the output (0: in the prompt only). Both are None for a request without penalties. `banned_ids` must not
+    be sampled at this position (stop tokens before min_new_tokens); None when there are none.
+    """
+
+    params: SamplingParams
+    position: int
+    seen_ids: npt.NDArray[np.int64] | None = None
+    seen_output_counts: npt.NDArray[np.int64] | None = None
+    banned_ids: npt.NDArray[np.int64] | None = None

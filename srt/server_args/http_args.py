@@ -1,0 +1,21 @@
+"""Where the server listens, who may ask, and how it stops."""
+
+from dataclasses import dataclass
+
+from srt.server_args.flag import flag
+
+
+@dataclass(frozen=True, kw_only=True)
+class HttpArgs:
+    """HTTP flags."""
+
+    host: str = flag("127.0.0.1", help="Address to listen on.")
+    port: int = flag(30000, help="Port to listen on.")
+    api_key: str | None = flag(
+        None, help="Bearer token that every request but health checks must carry.", secret=True
+    )
+    served_model_name: str | None = flag(
+        None, help="Name in /v1/models and in answers. Default: the model path."
+    )
+    max_body_bytes: int = flag(64 * 1024 * 1024, help="Longest request body that is read; beyond it 413.")
+    drain_timeout: float = flag(30.0, help="Seconds that running requests get to finish after SIGTERM.")

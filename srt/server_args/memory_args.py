@@ -1,0 +1,20 @@
+"""How much memory the KV cache gets, and how it is cut."""
+
+from dataclasses import dataclass
+
+from srt.server_args.flag import flag
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemoryArgs:
+    """Memory flags."""
+
+    mem_fraction_static: float | None = flag(
+        None,
+        help="Share of the device's memory for weights and KV cache together. Default: 0.5 on a CPU, 0.85 on a GPU.",
+    )
+    max_total_tokens: int | None = flag(
+        None, help="Tokens in the KV cache, if less than what the memory allows."
+    )
+    page_size: int = flag(1, help="Tokens in one KV page; prefixes are shared in whole pages.")
+    disable_radix_cache: bool = flag(False, help="Share no prefixes between requests.")
