@@ -81,6 +81,20 @@ class Sender(Generic[T]):
         self._socket.close()
 
 
+def send_once(address: str, message: Any) -> None:
+    """Deliver one message and keep no socket: returns when it is handed over, or after two seconds."""
+    context = zmq.Context()
+    socket = context.socket(zmq.PUSH)
+    socket.connect(address)
+    socket.send(msgspec.msgpack.encode(message))
+    context.destroy(linger=2000)
+
+
+def close_all_sockets() -> None:
+    """Deliver what every Sender of this process has queued (for at most a second). For a process about to end."""
+    zmq.Context.instance().destroy(linger=1000)
+
+
 class Receiver(Generic[T]):
     """The receiving end of a synchronous process: binds."""
 
