@@ -1,0 +1,64 @@
+"""Write docs/flags.md from the flag groups and the environment variables; `--check` only compares.
+
+Run from the repository's root: `.venv/bin/python -m scripts.write_flag_docs`.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+from srt import env
+from srt.server_args.cli import Flag, flag_groups
+
+PAGE = Path(__file__).parent.parent / "docs" / "flags.md"
+HEAD = """\
+# Flags
+
+<!-- Written by scripts/write_flag_docs.py out of srt/server_args/ and srt/env.py. Do not edit. -->
+
+`python -m launch_server --help` prints the same. Names are SGLang's wherever the meaning is the same.
+A flag that is not here does not exist yet, and the server refuses it.
+"""
+
+
+def render_page() -> str:
+    """The whole page."""
+    parts = [HEAD]
+    for group in flag_groups():
+        parts.append(f"\n## {group.title}\n\n| flag | value | default | meaning |\n|---|---|---|---|\n")
+        parts.extend(_row(flag) for flag in group.flags)
+    parts.append("\n## Environment\n\n| variable | default | meaning |\n|---|---|---|\n")
+    parts.extend(f"| `{variable.name}` | `{variable.default}` | {variable.help} |\n" for variable in env.ALL)
+    return "".join(parts)
+
+
+def _row(flag: Flag) -> str:
+    spellings = ", ".join(f"`{spelling}`" for spelling in (flag.option, *flag.info.aliases))
+    if flag.value_type is bool:
+        return f"| {spellings} | | off | {flag.info.help} |\n"
+    if flag.info.choices is not None:
+        value = ", ".join(f"`{choice}`" for choice in flag.info.choices)
+    else:
+        value = {int: "whole number", float: "number", str: "text"}[flag.value_type]
+    default = "" if flag.default is None else f"`{flag.default}`"
+    return f"| {spellings} | {value} | {default} | {flag.info.help} |\n"
+
+
+def main() -> int:
+    """Exit code 1 when `--check` finds the page out of date."""
+    parser = argparse.ArgumentParser(description="Write docs/flags.md.")
+    parser.add_argument(
+        "--check", action="store_true", help="Write nothing; fail if the page is out of date."
+    )
+    check = parser.parse_args().check
+    page = render_page()
+    if not check:
+        PAGE.write_text(page, encoding="utf-8")
+    elif not PAGE.exists() or PAGE.read_text(encoding="utf-8") != page:
+        print("docs/flags.md is out of date: run python -m scripts.write_flag_docs", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
