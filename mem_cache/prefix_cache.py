@@ -38,7 +38,8 @@ class InsertResult:
 
     `match` is the inserted prefix as the cache now holds it: the caller should use these slots from here
     on. `redundant` are those of the caller's slots that the cache did not take, because it already had KV
-    for these tokens: the caller frees them.
+    for these tokens: the caller frees them. All else beyond `match` stays the caller's. So, whatever the cache:
+    free `redundant`, continue with `match.slots` followed by the caller's slots from `match.num_tokens` on.
     """
 
     match: PrefixMatch
@@ -98,6 +99,10 @@ class PrefixCache(Protocol):
 
     def stats(self) -> PrefixCacheStats:
         """Sizes now."""
+        ...
+
+    def held_slots(self) -> Slots:
+        """Every slot the cache owns, for the books."""
         ...
 
     def check(self) -> None:

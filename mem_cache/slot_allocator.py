@@ -1,7 +1,10 @@
-"""`SlotAllocator`, the interface: which KV slots are free.
+"""`SlotAllocator`, the interface: which KV slots are free; and the allocator of one-token pages.
 
 Slots are numbered 1 … capacity; slot 0 is where padding writes. With pages of several tokens, page p holds
 the slots p·page_size … p·page_size + page_size − 1, page 0 is padding's, and a page is free or taken as a whole.
+So the KV pool has capacity + page_size slots.
+
+Next on the request's path: managers/scheduler/batch.py
 """
 
 from dataclasses import dataclass
@@ -53,3 +56,70 @@ class SlotAllocator(Protocol):
     def free_slots(self) -> Slots:
         """Every free slot, for the books."""
         ...
+
+
+class FreeNumbers:
+    """A stack of free numbers, 1 … count: the last given back is the next handed out.
+
+    Starts so that the lowest go first. Knows what is free, so that giving back twice is noticed.
+    """
+
+    def __init__(self, count: int) -> None:
+        self._stack = np.arange(count, 0, -1, dtype=np.int32)
+        self._is_free = np.ones(count + 1, np.bool_)
+        self._is_free[0] = False
+        self.num_free = count
+
+    def take(self, count: int) -> Slots | None:
+        """`count` numbers, or None when there are not as many; nothing has changed then."""
+        if count > self.num_free:
+            return None
+        self.num_free -= count
+        taken = self._stack[self.num_free : self.num_free + count][::-1].copy()
+        self._is_free[taken] = False
+        return taken
+
+    def give_back(self, numbers: Slots) -> None:
+        """Take back `numbers`, no number twice; the first of them will be the first to go again."""
+        assert not self._is_free[numbers].any(), (
+            f"given back, but free: {numbers[self._is_free[numbers]][:10]}"
+        )
+        assert not np.any(numbers == 0), "number 0 is never handed out"
+        end = self.num_free + len(numbers)
+        assert end <= len(self._stack), f"{end} of {len(self._stack)} free: something was given back twice"
+        self._is_free[numbers] = True
+        self._stack[self.num_free : end] = numbers[::-1]
+        self.num_free = end
+
+    def free_numbers(self) -> Slots:
+        """A copy of all that are free."""
+        return self._stack[: self.num_free].copy()
+
+
+class TokenAllocator(SlotAllocator):
+    """SlotAllocator with a page for every token."""
+
+    def __init__(self, capacity: int) -> None:
+        self.page_size = 1
+        self.capacity = capacity
+        self._slots = FreeNumbers(capacity)
+
+    def num_needed(self, num_held: int, num_new: int) -> int:
+        """Just the new ones."""
+        return num_new
+
+    def extend(self, num_held: int, last_slot: int, num_new: int) -> Slots | None:
+        """Any `num_new` slots, or None when there is no room."""
+        return self._slots.take(num_new)
+
+    def free(self, slots: Slots) -> None:
+        """Take slots back, no slot twice."""
+        self._slots.give_back(slots)
+
+    def stats(self) -> AllocatorStats:
+        """Sizes now."""
+        return AllocatorStats(self._slots.num_free, self.capacity)
+
+    def free_slots(self) -> Slots:
+        """Every free slot."""
+        return self._slots.free_numbers()
