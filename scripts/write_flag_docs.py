@@ -1,6 +1,6 @@
 """Write docs/flags.md from the flag groups and the environment variables; `--check` only compares.
 
-Run from the repository's root: `.venv/bin/python -m scripts.write_flag_docs`.
+.venv/bin/python scripts/write_flag_docs.py
 """
 
 import argparse
@@ -55,7 +55,7 @@ def main() -> int:
     if not check:
         PAGE.write_text(page, encoding="utf-8")
     elif not PAGE.exists() or PAGE.read_text(encoding="utf-8") != page:
-        print("docs/flags.md is out of date: run python -m scripts.write_flag_docs", file=sys.stderr)
+        print("docs/flags.md is out of date: run scripts/write_flag_docs.py", file=sys.stderr)
         return 1
     return 0
 
