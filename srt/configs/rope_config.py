@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal
 
+RopeKind = Literal["default", "linear", "dynamic", "llama3", "yarn"]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RopeConfig:
@@ -15,7 +17,7 @@ class RopeConfig:
 
     theta: float = 10000.0
     rotary_dim: int
-    kind: Literal["default", "linear", "dynamic", "llama3", "yarn"] = "default"
+    kind: RopeKind = "default"
     factor: float = 1.0
     original_max_position: int = 0
     low_freq_factor: float = 1.0
