@@ -1,0 +1,144 @@
+"""ServerArgs, ModelConfig and DeviceFacts to a RuntimePlan: one pure function a decision, and nothing else decides.
+
+Each function gives its decision and one clause that says why, for the start-up summary. Raises StartupError for
+what cannot be had. Loads no torch.
+"""
+
+from srt.configs.model_config import ModelConfig
+from srt.errors import StartupError
+from srt.runtime_plan.plan import DeviceFacts, RuntimePlan
+from srt.server_args.server_args import ServerArgs
+
+DTYPE_NAMES = {"float": "float32", "half": "float16"}
+DEFAULT_CHUNK = {"cpu": 512, "cuda": 8192}
+DEFAULT_MEM_FRACTION = {"cpu": 0.5, "cuda": 0.85}
+CORES_PER_FRONT_CORE = 8  # of so many cores, one is left to HTTP and detokenising
+
+
+def resolve(args: ServerArgs, config: ModelConfig, facts: DeviceFacts, tp_size: int) -> RuntimePlan:
+    """Every decision for one rank of `tp_size`. The same on every rank."""
+    check_tp_size(tp_size, config.num_kv_heads, facts.kind)
+    dtype, why_dtype = resolve_dtype(args.dtype, facts)
+    context_length, why_context = resolve_context_length(args.context_length, config.max_position)
+    page_size, why_page = resolve_page_size(args.page_size)
+    chunk, why_chunk = resolve_chunk(args.chunked_prefill_size, page_size, context_length, facts.kind)
+    fraction, why_fraction = resolve_mem_fraction(args.mem_fraction_static, facts.kind)
+    threads, why_threads = resolve_threads(args.cpu_threads, facts.num_cores, tp_size)
+    backend, why_backend = resolve_attention_backend(args.attention_backend)
+    policy, why_policy = resolve_policy(args.schedule_policy, use_radix_cache=not args.disable_radix_cache)
+    return RuntimePlan(
+        device=facts.kind,
+        dtype=dtype,
+        kv_cache_dtype=dtype,
+        attention_backend=backend,
+        num_threads=threads,
+        context_length=context_length,
+        page_size=page_size,
+        chunked_prefill_size=chunk,
+        mem_fraction_static=fraction,
+        max_total_tokens=check_max_total_tokens(args.max_total_tokens, page_size),
+        max_running_requests=args.max_running_requests,
+        schedule_policy=policy,
+        use_radix_cache=not args.disable_radix_cache,
+        reasons={
+            "device": f"{facts.name}, {facts.num_cores} cores, {facts.total_memory / 2**30:.1f} GiB",
+            "dtype": why_dtype,
+            "context_length": why_context,
+            "page_size": why_page,
+            "chunked_prefill_size": why_chunk,
+            "mem_fraction_static": why_fraction,
+            "num_threads": why_threads,
+            "attention_backend": why_backend,
+            "schedule_policy": why_policy,
+        },
+    )
+
+
+def check_tp_size(tp_size: int, num_kv_heads: int, device: str) -> None:
+    """Every rank needs at least one group of heads that share keys and values."""
+    if tp_size > num_kv_heads:
+        raise StartupError(
+            f"--tp-size {tp_size} is more than the model's {num_kv_heads} key-value heads; "
+            f"the largest usable size is {num_kv_heads}"
+        )
+    if tp_size > 1 and device != "cpu":
+        raise StartupError(f"--tp-size {tp_size} is supported on CPUs only, and the model runs on {device}")
+
+
+def resolve_dtype(asked: str, facts: DeviceFacts) -> tuple[str, str]:
+    """Of weights and activations."""
+    if asked != "auto":
+        return DTYPE_NAMES.get(asked, asked), "asked for by --dtype"
+    if facts.has_bf16:
+        return "bfloat16", f"this {facts.kind} multiplies bfloat16 in hardware"
+    return "float32", f"this {facts.kind} has no bfloat16 instructions"
+
+
+def resolve_context_length(asked: int | None, max_position: int) -> tuple[int, str]:
+    """Longest prompt and answer together."""
+    if asked is None:
+        return max_position, "the checkpoint's"
+    if asked > max_position:
+        raise StartupError(f"--context-length {asked} is more than the checkpoint's {max_position}")
+    return asked, f"asked for by --context-length; the checkpoint allows {max_position}"
+
+
+def resolve_page_size(asked: int) -> tuple[int, str]:
+    """Tokens in one KV page."""
+    if asked < 1:
+        raise StartupError(f"--page-size must be at least 1, not {asked}")
+    return asked, "every token can be shared" if asked == 1 else "prefixes are shared in whole pages"
+
+
+def resolve_chunk(asked: int | None, page_size: int, context_length: int, device: str) -> tuple[int, str]:
+    """Most new tokens in one step. A chunk that is not a request's last ends on a page border."""
+    if asked == -1:
+        return max(context_length, page_size), "chunking is off"
+    if asked is None:
+        return max(DEFAULT_CHUNK[device], page_size), f"the default on a {device}"
+    if asked < 1:
+        raise StartupError(f"--chunked-prefill-size must be at least 1, or -1 for no chunking, not {asked}")
+    if asked < page_size:
+        raise StartupError(f"--chunked-prefill-size {asked} is less than --page-size {page_size}")
+    return asked, "asked for by --chunked-prefill-size"
+
+
+def resolve_mem_fraction(asked: float | None, device: str) -> tuple[float, str]:
+    """Share of the device's memory for weights and KV cache together."""
+    if asked is None:
+        return DEFAULT_MEM_FRACTION[device], f"the default on a {device}"
+    if not 0 < asked < 1:
+        raise StartupError(f"--mem-fraction-static must be between 0 and 1, not {asked}")
+    return asked, "asked for by --mem-fraction-static"
+
+
+def resolve_threads(asked: int | None, num_cores: int, tp_size: int) -> tuple[int, str]:
+    """Compute threads of one rank. More threads than cores would wait for each other at every layer."""
+    if asked is not None:
+        if asked < 1:
+            raise StartupError(f"--cpu-threads must be at least 1, not {asked}")
+        return max(asked // tp_size, 1), f"--cpu-threads {asked} shared among {tp_size} ranks"
+    num_front = num_cores // CORES_PER_FRONT_CORE
+    threads = max((num_cores - num_front) // tp_size, 1)
+    return threads, f"{num_cores} cores, {num_front} of them for the front, shared among {tp_size} ranks"
+
+
+def resolve_attention_backend(asked: str) -> tuple[str, str]:
+    """Which implementation of attention."""
+    if asked == "auto":
+        return "torch_native", "the one that runs everywhere"
+    return asked, "asked for by --attention-backend"
+
+
+def resolve_policy(asked: str, *, use_radix_cache: bool) -> tuple[str, str]:
+    """Order of the waiting queue."""
+    if asked == "lpm" and not use_radix_cache:
+        return "fcfs", "lpm needs the prefix cache, which is off"
+    return asked, "by arrival" if asked == "fcfs" else "longest cached prefix first"
+
+
+def check_max_total_tokens(asked: int | None, page_size: int) -> int | None:
+    """The user's cap on the KV pool, if it holds a page at all."""
+    if asked is not None and asked < page_size:
+        raise StartupError(f"--max-total-tokens {asked} is less than one page of {page_size} tokens")
+    return asked
