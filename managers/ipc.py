@@ -1,9 +1,14 @@
 """`Sender[T]` and `Receiver[T]`: one typed ZMQ socket each, and the addresses of all of them.
 
 PUSH/PULL over unix sockets in a private folder. High-water marks are off: a send never blocks a step;
-queues are bounded by admission.
+queues are bounded by admission. A frame that is no message of the socket's union is logged and dropped.
 """
 
+import asyncio
+import fcntl
+import logging
+import os
+import shutil
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,9 +16,16 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 import zmq
-import zmq.asyncio
+
+from srt.errors import StartupError
+
+logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+_PREFIX = "lockstep-"
+# A unix socket's path holds at most 107 bytes, and the longest name in the folder is "/detokenizer".
+_LONGEST_FOLDER = 107 - len("/detokenizer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +36,32 @@ class IpcAddresses:
 
     @staticmethod
     def create() -> "IpcAddresses":
-        """A fresh private folder. Short on purpose: a unix socket's path holds at most 107 bytes."""
-        return IpcAddresses(tempfile.mkdtemp(prefix="lockstep-"))
+        """A fresh private folder. Raises StartupError where temporary files have too long a path for a socket.
+
+        It is held by a lock for as long as this process lives. Folders that a killed server has left
+        behind, recognised by their lock being free, are removed first.
+        """
+        for leftover in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*/lock"):
+            _remove_if_unowned(leftover)
+        folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
+        if len(str(folder)) > _LONGEST_FOLDER:
+            folder.rmdir()
+            raise StartupError(
+                f"the path {folder} is too long for a unix socket", hint="set a shorter TMPDIR"
+            )
+        # Locked before it gets its name, so that nobody finds it free. Closed by the end of this process only.
+        descriptor = os.open(folder / "lock.new", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        (folder / "lock.new").rename(folder / "lock")
+        _held_locks[str(folder)] = descriptor
+        return IpcAddresses(str(folder))
+
+    def remove(self) -> None:
+        """Remove the folder and everything in it. Only for the process that made it."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+        descriptor = _held_locks.pop(self.folder, None)
+        if descriptor is not None:
+            os.close(descriptor)
 
     def _at(self, name: str) -> str:
         return f"ipc://{Path(self.folder) / name}"
@@ -56,9 +92,22 @@ class IpcAddresses:
         return f"file://{Path(self.folder) / 'rendezvous'}"
 
 
-def _unbounded(socket: "zmq.Socket[bytes] | zmq.asyncio.Socket") -> None:
-    socket.setsockopt(zmq.SNDHWM, 0)
-    socket.setsockopt(zmq.RCVHWM, 0)
+# Folder to the descriptor that holds its lock: of this process, not of a value that others may copy.
+_held_locks: dict[str, int] = {}
+
+
+def _remove_if_unowned(lock: Path) -> None:
+    try:
+        descriptor = os.open(lock, os.O_RDWR | os.O_CLOEXEC)
+    except OSError:  # another user's, or just being removed
+        return
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        shutil.rmtree(lock.parent, ignore_errors=True)
+    except BlockingIOError:
+        pass  # its server lives
+    finally:
+        os.close(descriptor)
 
 
 class Sender(Generic[T]):
@@ -77,7 +126,7 @@ class Sender(Generic[T]):
         self._socket.send(self._encoder.encode(message))
 
     def close(self) -> None:
-        """Deliver what is queued (for at most a second) and let go of the socket."""
+        """Let go of the socket; what is queued is still delivered, if the process lives another moment."""
         self._socket.close()
 
 
@@ -95,45 +144,78 @@ def close_all_sockets() -> None:
     zmq.Context.instance().destroy(linger=1000)
 
 
+class _Inbox(Generic[T]):
+    """A bound PULL socket and the decoder of what it carries."""
+
+    def __init__(self, address: str, message_type: Any) -> None:
+        self.socket: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.PULL)
+        _unbounded(self.socket)
+        self.socket.bind(address)
+        self._decoder: msgspec.msgpack.Decoder[T] = msgspec.msgpack.Decoder(message_type)
+
+    def drain(self) -> list[T]:
+        """Everything that has arrived."""
+        messages: list[T] = []
+        while True:
+            try:
+                frame = self.socket.recv(zmq.NOBLOCK)
+            except zmq.Again:
+                return messages
+            try:
+                messages.append(self._decoder.decode(frame))
+            except msgspec.MsgspecError as error:
+                logger.error("dropped a frame of %d bytes that is no message: %s", len(frame), error)
+
+    def close(self) -> None:
+        self.socket.close(linger=0)
+
+
 class Receiver(Generic[T]):
     """The receiving end of a synchronous process: binds."""
 
     def __init__(self, address: str, message_type: Any) -> None:
-        self._socket: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.PULL)
-        _unbounded(self._socket)
-        self._socket.bind(address)
-        self._decoder: msgspec.msgpack.Decoder[T] = msgspec.msgpack.Decoder(message_type)
+        self._inbox = _Inbox[T](address, message_type)
 
     def receive(self, timeout_s: float) -> list[T]:
         """Everything that has arrived, waiting up to `timeout_s` for the first; empty when nothing came."""
-        messages: list[T] = []
-        if not self._socket.poll(int(timeout_s * 1000)):
-            return messages
-        while True:
-            try:
-                frame = self._socket.recv(zmq.NOBLOCK)
-            except zmq.Again:
-                return messages
-            messages.append(self._decoder.decode(frame))
+        if not self._inbox.socket.poll(int(timeout_s * 1000)):
+            return []
+        return self._inbox.drain()
 
     def close(self) -> None:
         """Let go of the socket."""
-        self._socket.close(linger=0)
+        self._inbox.close()
 
 
 class AsyncReceiver(Generic[T]):
-    """The receiving end of a process with an event loop: binds."""
+    """The receiving end of a process with an event loop: binds. Made and used inside that loop.
+
+    The loop watches the socket's descriptor itself: half the cost of zmq.asyncio, which makes several
+    futures a message.
+    """
 
     def __init__(self, address: str, message_type: Any) -> None:
-        self._socket = zmq.asyncio.Context.instance().socket(zmq.PULL)
-        _unbounded(self._socket)
-        self._socket.bind(address)
-        self._decoder: msgspec.msgpack.Decoder[T] = msgspec.msgpack.Decoder(message_type)
+        self._inbox = _Inbox[T](address, message_type)
+        self._readable = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        self._loop.add_reader(self._inbox.socket.fileno(), self._readable.set)
 
-    async def receive(self) -> T:
-        """The next message."""
-        return self._decoder.decode(await self._socket.recv())
+    async def receive(self) -> list[T]:
+        """Everything that has arrived, waiting for the first; never empty."""
+        while True:
+            # In this order: the descriptor reports a change, not a state, and only until we have looked.
+            self._readable.clear()
+            messages = self._inbox.drain()
+            if messages:
+                return messages
+            await self._readable.wait()
 
     def close(self) -> None:
         """Let go of the socket."""
-        self._socket.close(linger=0)
+        self._loop.remove_reader(self._inbox.socket.fileno())
+        self._inbox.close()
+
+
+def _unbounded(socket: "zmq.Socket[bytes]") -> None:
+    socket.setsockopt(zmq.SNDHWM, 0)
+    socket.setsockopt(zmq.RCVHWM, 0)

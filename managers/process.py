@@ -65,7 +65,11 @@ def start_actor(actor: Actor, addresses: IpcAddresses, log_level: str) -> SpawnP
 
 
 def report_ready(addresses: IpcAddresses, facts: Facts) -> None:
-    """Tell the launcher that this process can work. `facts` are for the start-up summary and /server_info."""
+    """Tell the launcher that this process can work. `facts` are for the start-up summary and /server_info.
+
+    Rank 0 of a scheduler gives at least `context_length`, `max_total_num_tokens` and `max_running_requests`. A
+    fact `x` may have a companion `x_reason`: one clause that says why.
+    """
     name = multiprocessing.current_process().name
     send_once(addresses.launcher_input, Ready(name=name, facts=dict(facts)))
 

@@ -1,0 +1,206 @@
+"""What the front knows of one running request: its choices, what its caller has not taken yet, its times.
+
+This is where every token of every request passes, so a choice only appends to what waits for its caller; a
+caller that is busy finds everything merged into one chunk a choice.
+Next on the request's path: srt/entrypoints/openai/chat/stream.py
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Sequence
+
+from managers.messages.base import RequestId
+from managers.messages.to_detokenizer import RequestFinished
+from srt.engine_client import FinishReason, GenerateChunk
+from srt.errors import RequestError, RequestFailed
+from srt.observability.request_timing import RequestTiming
+
+logger = logging.getLogger(__name__)
+
+
+class Choice:
+    """One answer in the making. `generation` is the request it belongs to, `index` its place there."""
+
+    __slots__ = (
+        "_texts",
+        "_token_ids",
+        "cached_tokens",
+        "completion_tokens",
+        "finish_reason",
+        "generation",
+        "has_news",
+        "index",
+        "prompt_tokens",
+        "request_id",
+    )
+
+    def __init__(
+        self, *, generation: "RequestState", request_id: RequestId, index: int, prompt_tokens: int
+    ) -> None:
+        self.generation = generation
+        self.request_id = request_id
+        self.index = index
+        self.prompt_tokens = prompt_tokens
+        self.completion_tokens = 0
+        self.cached_tokens = 0
+        self.finish_reason: FinishReason | None = None
+        self.has_news = False
+        self._texts: list[str] = []
+        self._token_ids: list[int] = []
+
+    def append(self, text: str, token_ids: Sequence[int], cached_tokens: int) -> None:
+        """Keep what is new until the caller takes it."""
+        if text:
+            self._texts.append(text)
+        self._token_ids.extend(token_ids)
+        self.completion_tokens += len(token_ids)
+        self.cached_tokens = cached_tokens
+
+    def take(self) -> GenerateChunk:
+        """Everything since the last take, as one chunk."""
+        chunk = GenerateChunk(
+            index=self.index,
+            text="".join(self._texts),
+            token_ids=self._token_ids,
+            prompt_tokens=self.prompt_tokens,
+            completion_tokens=self.completion_tokens,
+            cached_tokens=self.cached_tokens,
+            finish=self.finish_reason,
+        )
+        self._texts = []
+        self._token_ids = []
+        self.has_news = False
+        return chunk
+
+
+class RequestState:
+    """A running request with all its choices: the `Generation` that its caller iterates.
+
+    `send_abort` is called with the ids of the choices that have not ended when the caller gives up.
+    """
+
+    def __init__(
+        self,
+        request_id: str,
+        prompt_token_ids: Sequence[Sequence[int]],
+        *,
+        timing: RequestTiming,
+        send_abort: Callable[[list[RequestId]], None],
+    ) -> None:
+        self.request_id = request_id
+        self.prompt_token_ids = prompt_token_ids
+        self.timing = timing
+        self.choices: list[Choice] = []
+        self._send_abort = send_abort
+        self._num_open = 0
+        self._news: list[Choice] = []
+        self._waiter: asyncio.Future[None] | None = None
+        self._error: RequestError | None = None
+        self._caller_has_left = False
+        self._has_delivered = False
+
+    def add_choice(self, request_id: RequestId, *, index: int, prompt_tokens: int) -> Choice:
+        """One more answer to wait for. All are added before the caller sees the request."""
+        choice = Choice(generation=self, request_id=request_id, index=index, prompt_tokens=prompt_tokens)
+        self.choices.append(choice)
+        self._num_open += 1
+        return choice
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether every choice has had its last word."""
+        return self._num_open == 0
+
+    @property
+    def open_ids(self) -> list[RequestId]:
+        """The choices that have not ended."""
+        return [choice.request_id for choice in self.choices if choice.finish_reason is None]
+
+    # What arrives from behind. The caller is woken separately, once for everything that came together.
+
+    def append(self, choice: Choice, text: str, token_ids: Sequence[int], cached_tokens: int) -> None:
+        """New text and ids of one choice."""
+        if self._caller_has_left:
+            return
+        if self.timing.first_token is None:
+            self.timing.note_first_token()
+        choice.append(text, token_ids, cached_tokens)
+        self._note_news(choice)
+
+    def finish(self, choice: Choice, finished: RequestFinished) -> None:
+        """The last word on one choice. An error ends the others too."""
+        if choice.finish_reason is not None:
+            return
+        reason = finished.reason
+        choice.finish_reason = reason
+        choice.cached_tokens = finished.cached_tokens
+        self._num_open -= 1
+        if self._num_open == 0:
+            self.timing.note_finished()
+        if reason.type == "abort" and reason.status_code >= 400:
+            self.fail(RequestFailed(reason.message, status=reason.status_code))
+        elif not self._caller_has_left:
+            self._note_news(choice)
+
+    def fail(self, error: RequestError) -> None:
+        """End the whole request with `error`, which the caller gets after what is already here."""
+        if self._error is None:
+            self._error = error
+        self._abort_open_choices()
+        self.wake()
+
+    def wake(self) -> None:
+        """Let a waiting caller look."""
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    # What the caller does.
+
+    def __aiter__(self) -> AsyncIterator[list[GenerateChunk]]:
+        return self
+
+    async def __anext__(self) -> list[GenerateChunk]:
+        """What is new, at most one chunk a choice; waits until there is something."""
+        while True:
+            # Nothing sent yet: the error can still be the response's status, so it goes first.
+            if self._error is not None and not (self._news and self._has_delivered):
+                raise self._error
+            if self._news:
+                self._has_delivered = True
+                news, self._news = self._news, []
+                return [choice.take() for choice in news]
+            if self._num_open == 0 or self._caller_has_left:
+                raise StopAsyncIteration
+            await self._wait()
+
+    def abort(self) -> None:
+        """Give up: nothing more is delivered, and the scheduler frees what the request holds."""
+        if self._caller_has_left or self.is_finished:
+            return
+        self._caller_has_left = True
+        self._news = []
+        if self._error is None:
+            num_tokens = sum(choice.completion_tokens for choice in self.choices)
+            logger.info("request %s: the client left after %d tokens", self.request_id, num_tokens)
+        self._abort_open_choices()
+        self.wake()
+
+    async def _wait(self) -> None:
+        self._waiter = asyncio.get_running_loop().create_future()
+        try:
+            await self._waiter
+        except asyncio.CancelledError:
+            self.abort()
+            raise
+        finally:
+            self._waiter = None
+
+    def _note_news(self, choice: Choice) -> None:
+        if not choice.has_news:
+            choice.has_news = True
+            self._news.append(choice)
+
+    def _abort_open_choices(self) -> None:
+        open_ids = self.open_ids
+        if open_ids:
+            self._send_abort(open_ids)

@@ -1,0 +1,316 @@
+"""`TokenizerManager`, the front actor: prompts in, token ids to the scheduler, chunks back to each caller.
+
+Owns which requests are open, and their names. Every choice of a request travels as a request of its own under a
+number that is never used again; its state is dropped when its `RequestFinished` arrives, and only then.
+Next on the request's path: managers/scheduler/event_loop.py
+"""
+
+import asyncio
+import itertools
+import logging
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol, assert_never
+
+from managers.choice_plan import plan_choices
+from managers.control_client import ControlClient
+from managers.messages.base import RequestId
+from managers.messages.control import FlushCacheReply, GetStateReply, SchedulerLoad
+from managers.messages.to_detokenizer import RequestFinished
+from managers.messages.to_scheduler import AbortRequest, SchedulerInput, TokenizedRequest
+from managers.messages.to_tokenizer_manager import TextBatch, TokenizerManagerInput
+from managers.request_state import Choice, RequestState
+from managers.tokenizer_pool import TokenizedPrompt, TokenizerPool
+from srt.engine_client import GenerateRequest, Health, LoadSnapshot, ModelInfo, Prompt
+from srt.errors import ServerNotReady
+from srt.observability.request_timing import RequestTiming
+
+logger = logging.getLogger(__name__)
+
+# What the scheduler needs to end requests that it was told to abort.
+ABORT_GRACE_S = 5.0
+
+
+class MessageSender(Protocol):
+    """The scheduler's socket."""
+
+    def send(self, message: SchedulerInput) -> None:
+        """Queue one message; never blocks."""
+        ...
+
+
+class MessageReceiver(Protocol):
+    """The main process's own socket."""
+
+    async def receive(self) -> list[TokenizerManagerInput]:
+        """Everything that has arrived, waiting for the first."""
+        ...
+
+
+class TokenizerManager:
+    """Implements `EngineClient`. Works while `receive_forever()` runs.
+
+    `model_info.context_length` is the longest prompt and answer together that this server takes.
+    """
+
+    def __init__(
+        self,
+        *,
+        model_info: ModelInfo,
+        pool: TokenizerPool,
+        sender: MessageSender,
+        receiver: MessageReceiver,
+        watchdog_timeout_s: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.model_info = model_info
+        self._pool = pool
+        self._sender = sender
+        self._receiver = receiver
+        self._watchdog_timeout_s = watchdog_timeout_s
+        self._clock = clock
+        self._control = ControlClient(sender.send)
+        self._request_ids = itertools.count(1)
+        self._choices: dict[RequestId, Choice] = {}
+        self._requests_by_rid: dict[str, list[RequestState]] = {}
+        self._num_arriving = 0
+        self._idle = asyncio.Event()
+        self._is_draining = False
+        self._failure: str | None = None  # why nothing can come from behind any more
+        self._load: SchedulerLoad | None = None
+        self._load_arrived = self._last_sign_of_life = clock()
+
+    # For HTTP: see EngineClient for what each promises.
+
+    async def generate(self, request: GenerateRequest) -> RequestState:
+        """Render, tokenise, check and dispatch. Raises RequestError, and then nothing was dispatched."""
+        if self._is_draining:
+            raise ServerNotReady("the server is shutting down")
+        timing = RequestTiming(self._clock)
+        for sampling in request.sampling:
+            sampling.check_token_ids(self.model_info.vocab_size)
+        self._num_arriving += 1
+        try:
+            prompts = await self._pool.tokenize(request.prompts, max_tokens=self.model_info.context_length)
+            self._check_alive()
+            return self._dispatch(request, prompts, timing)
+        finally:
+            self._num_arriving -= 1
+            self._note_if_idle()
+
+    async def tokenize(self, prompt: Prompt, *, add_special_tokens: bool = True) -> list[int]:
+        """Token ids of a prompt."""
+        return await self._pool.encode(prompt, add_special_tokens=add_special_tokens)
+
+    async def detokenize(self, token_ids: Sequence[int], *, skip_special_tokens: bool = True) -> str:
+        """Text of token ids."""
+        return await self._pool.decode(token_ids, skip_special_tokens=skip_special_tokens)
+
+    def abort(self, rid: str) -> None:
+        """End every live request with this exact rid."""
+        self._abort([i for request in self._requests_by_rid.get(rid, ()) for i in request.open_ids])
+
+    def abort_all(self) -> None:
+        """End every live request."""
+        self._abort(list(self._choices))
+
+    async def flush_cache(self, *, timeout_s: float = 0.0) -> str | None:
+        """Forget cached prefixes. None, or why it was not done."""
+        self._check_alive()
+        return await self._control.flush_cache(timeout_s=timeout_s)
+
+    async def server_state(self) -> Mapping[str, Any]:
+        """The scheduler's facts and figures."""
+        self._check_alive()
+        return await self._control.get_state()
+
+    def loads(self) -> Sequence[LoadSnapshot]:
+        """The latest load of the scheduler; none before its first report."""
+        return [] if self._load is None else [_snapshot(self._load, age_s=self._clock() - self._load_arrived)]
+
+    def health(self) -> Health:
+        """Whether new requests are taken, and the scheduler has given a sign of life lately."""
+        if self._failure is not None:
+            return Health(ok=False, detail=self._failure)
+        if self._is_draining:
+            return Health(ok=False, detail="the server is shutting down")
+        silence_s = self._clock() - self._last_sign_of_life
+        if silence_s > self._watchdog_timeout_s:
+            return Health(ok=False, detail=f"no sign of life from the scheduler for {silence_s:.0f} s")
+        return Health(ok=True)
+
+    # For the process that owns this actor.
+
+    async def receive_forever(self) -> None:
+        """Take messages from behind, until cancelled."""
+        while True:
+            for message in await self._receiver.receive():
+                try:
+                    self._on_message(message)
+                except Exception:
+                    # One bad message is one message: every other stream goes on.
+                    logger.exception("a message could not be handled: %.500r", message)
+
+    async def drain(self, timeout_s: float, *, hurry: asyncio.Event | None = None) -> None:
+        """Take nothing new; let what runs finish for `timeout_s`, or until `hurry` is set; then end it."""
+        self._is_draining = True
+        if await self._wait_until_idle(timeout_s, hurry):
+            return
+        logger.warning("%d answers did not finish in time and are cut off", len(self._choices))
+        self.abort_all()
+        if not await self._wait_until_idle(ABORT_GRACE_S):
+            self.fail_all("the server is shutting down")
+
+    def fail_all(self, why: str) -> None:
+        """Nothing can come from behind any more: end every open request with an error, and refuse new ones."""
+        if self._failure is not None:
+            return
+        self._failure = why
+        for request in list(itertools.chain.from_iterable(self._requests_by_rid.values())):
+            request.fail(ServerNotReady(why))
+        self._choices.clear()
+        self._requests_by_rid.clear()
+        self._control.fail_all(ServerNotReady(why))
+        self._note_if_idle()
+
+    def shut_down(self) -> None:
+        """Tell every process behind us to end."""
+        self._control.shut_down()
+
+    def close(self) -> None:
+        """Let go of the threads."""
+        self._pool.close()
+
+    # On the way in.
+
+    def _dispatch(
+        self, request: GenerateRequest, prompts: Sequence[TokenizedPrompt], timing: RequestTiming
+    ) -> RequestState:
+        # All checks first: a request is dispatched whole or not at all.
+        plans = [
+            plan_choices(
+                sampling, prompt_len=len(prompt.token_ids), context_length=self.model_info.context_length
+            )
+            for prompt, sampling in zip(prompts, request.sampling, strict=True)
+        ]
+        state = RequestState(
+            request.rid or uuid.uuid4().hex,
+            [prompt.token_ids for prompt in prompts],
+            timing=timing,
+            send_abort=self._abort,
+        )
+        messages: list[TokenizedRequest] = []
+        for prompt, choices in zip(prompts, plans, strict=True):
+            leader: RequestId | None = None
+            for sampling in choices:
+                request_id = next(self._request_ids)
+                self._choices[request_id] = state.add_choice(
+                    request_id, index=len(state.choices), prompt_tokens=len(prompt.token_ids)
+                )
+                messages.append(
+                    TokenizedRequest(
+                        request_id=request_id,
+                        input_ids=prompt.packed,
+                        sampling=sampling,
+                        stream=request.stream,
+                        group_leader=leader,
+                        namespace=request.namespace,
+                    )
+                )
+                leader = leader or request_id
+        self._requests_by_rid.setdefault(state.request_id, []).append(state)
+        for message in messages:
+            self._sender.send(message)
+        timing.note_dispatched()
+        return state
+
+    # On the way out.
+
+    def _on_message(self, message: TokenizerManagerInput) -> None:
+        self._last_sign_of_life = self._clock()
+        match message:
+            case TextBatch():
+                self._on_text(message)
+            case SchedulerLoad():
+                self._load = message
+                self._load_arrived = self._last_sign_of_life
+            case FlushCacheReply() | GetStateReply():
+                self._control.on_reply(message)
+            case _:
+                assert_never(message)
+
+    def _on_text(self, batch: TextBatch) -> None:
+        choices = self._choices
+        to_wake: dict[int, RequestState] = {}
+        start = 0
+        for request_id, text, num_tokens, cached_tokens in zip(
+            batch.request_ids, batch.texts, batch.num_tokens, batch.cached_tokens, strict=True
+        ):
+            end = start + num_tokens
+            choice = choices.get(request_id)
+            if choice is not None:
+                request = choice.generation
+                request.append(choice, text, batch.token_ids[start:end], cached_tokens)
+                to_wake[id(request)] = request
+            start = end
+        for finished in batch.finished:
+            choice = choices.pop(finished.request_id, None)
+            if choice is not None:
+                self._finish(choice, finished)
+                to_wake[id(choice.generation)] = choice.generation
+        for request in to_wake.values():
+            request.wake()
+        if batch.finished:
+            self._note_if_idle()
+
+    def _finish(self, choice: Choice, finished: RequestFinished) -> None:
+        request = choice.generation
+        if finished.reason.status_code >= 500:
+            # It may have failed on its way here, while the scheduler still runs it.
+            self._abort([choice.request_id])
+        request.finish(choice, finished)
+        if request.is_finished:
+            same_rid = self._requests_by_rid[request.request_id]
+            same_rid.remove(request)
+            if not same_rid:
+                del self._requests_by_rid[request.request_id]
+            logger.debug("request %s ended after %.3f s", request.request_id, request.timing.duration_s)
+
+    def _abort(self, request_ids: list[RequestId]) -> None:
+        if request_ids and self._failure is None:
+            self._sender.send(AbortRequest(request_ids=request_ids))
+
+    def _check_alive(self) -> None:
+        if self._failure is not None:
+            raise ServerNotReady(self._failure)
+
+    def _note_if_idle(self) -> None:
+        if not self._choices and not self._num_arriving:
+            self._idle.set()
+
+    async def _wait_until_idle(self, timeout_s: float, hurry: asyncio.Event | None = None) -> bool:
+        """Whether no request is open; waits up to `timeout_s` for that."""
+        self._idle.clear()
+        self._note_if_idle()
+        waits = [asyncio.create_task(event.wait()) for event in (self._idle, hurry) if event is not None]
+        await asyncio.wait(waits, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+        for wait in waits:
+            wait.cancel()
+        return self._idle.is_set()
+
+
+def _snapshot(load: SchedulerLoad, *, age_s: float) -> LoadSnapshot:
+    return LoadSnapshot(
+        dp_rank=load.dp_rank,
+        num_running_reqs=load.num_running,
+        num_waiting_reqs=load.num_waiting,
+        num_waiting_uncached_tokens=load.num_waiting_uncached_tokens,
+        num_used_tokens=load.num_used_tokens,
+        num_cached_tokens=load.num_cached_tokens,
+        max_total_num_tokens=load.max_total_num_tokens,
+        max_running_requests=load.max_running_requests,
+        gen_throughput=load.gen_throughput,
+        cache_hit_rate=load.cache_hit_rate,
+        age_s=age_s,
+    )

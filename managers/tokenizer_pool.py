@@ -1,0 +1,142 @@
+"""Render and tokenise off the event loop, so that a huge prompt stops nobody's stream.
+
+A text that cannot possibly fit is refused by its length alone, before any tokenising.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from typing import ParamSpec, TypeVar
+
+from managers.messages.base import pack_token_ids
+from srt.engine_client import ChatPrompt, Prompt, TextPrompt, TokenPrompt
+from srt.errors import ContextLengthExceeded, InvalidRequest
+from srt.tokenizer.tokenizer import Tokenizer
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+# Two, so that a short prompt need not wait for a long one; more would only fight for the interpreter.
+NUM_THREADS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class TokenizedPrompt:
+    """A prompt's ids, and the same packed for the wire."""
+
+    token_ids: list[int]
+    packed: bytes
+
+
+class TokenizerPool:
+    """A few threads around one tokenizer. `vocab_size` is the model's: ids beyond it are refused.
+
+    `render_chat` turns messages into text; None for a model without a chat template.
+    """
+
+    def __init__(
+        self, tokenizer: Tokenizer, *, vocab_size: int, render_chat: Callable[[ChatPrompt], str] | None
+    ) -> None:
+        self._tokenizer = tokenizer
+        self._vocab_size = vocab_size
+        self._render_chat = render_chat
+        self._longest_token = longest_token_bytes(tokenizer)
+        self._threads = ThreadPoolExecutor(NUM_THREADS, thread_name_prefix="tokenizer")
+
+    @property
+    def has_chat_template(self) -> bool:
+        """Whether messages can be rendered."""
+        return self._render_chat is not None
+
+    async def tokenize(self, prompts: Sequence[Prompt], *, max_tokens: int) -> list[TokenizedPrompt]:
+        """All prompts of one request, in one job. Raises RequestError for an empty, too long or wrong one."""
+        return await self._in_thread(self._tokenize, prompts, max_tokens)
+
+    async def encode(self, prompt: Prompt, *, add_special_tokens: bool) -> list[int]:
+        """The ids of one prompt, of any length. Raises InvalidRequest."""
+        return await self._in_thread(self._encode, prompt, add_special_tokens, None)
+
+    async def decode(self, token_ids: Sequence[int], *, skip_special_tokens: bool) -> str:
+        """The text of ids. Raises InvalidRequest for one outside the vocabulary."""
+        return await self._in_thread(self._decode, token_ids, skip_special_tokens)
+
+    def close(self) -> None:
+        """Let the threads end; jobs that wait are dropped."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def _in_thread(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+        job = partial(function, *args, **kwargs)
+        return await asyncio.get_running_loop().run_in_executor(self._threads, job)
+
+    # Below: in a thread of the pool.
+
+    def _tokenize(self, prompts: Sequence[Prompt], max_tokens: int) -> list[TokenizedPrompt]:
+        tokenized = []
+        for prompt in prompts:
+            token_ids = self._encode(prompt, True, max_tokens)
+            if not token_ids:
+                raise InvalidRequest("the prompt is empty", param=_field(prompt))
+            if len(token_ids) >= max_tokens:
+                raise _too_long(f"The prompt has {len(token_ids)} tokens", max_tokens, prompt)
+            tokenized.append(TokenizedPrompt(token_ids, pack_token_ids(token_ids)))
+        return tokenized
+
+    def _encode(self, prompt: Prompt, add_special_tokens: bool, max_tokens: int | None) -> list[int]:
+        match prompt:
+            case TokenPrompt(token_ids):
+                self._check_ids(token_ids, param=_field(prompt))
+                return token_ids
+            case TextPrompt(text):
+                return self._encode_text(text, add_special_tokens, max_tokens, prompt)
+            case ChatPrompt():
+                if self._render_chat is None:
+                    raise InvalidRequest("this model has no chat template", param="messages")
+                # The template writes the special tokens itself.
+                return self._encode_text(self._render_chat(prompt), False, max_tokens, prompt)
+
+    def _encode_text(
+        self, text: str, add_special_tokens: bool, max_tokens: int | None, prompt: Prompt
+    ) -> list[int]:
+        # Lone surrogates are the tokenizer's business; here only lengths count.
+        num_bytes = len(text.encode(errors="surrogatepass"))
+        least_tokens = num_bytes // self._longest_token
+        if max_tokens is not None and least_tokens > max_tokens:
+            raise _too_long(
+                f"The prompt has {num_bytes} bytes, at least {least_tokens} tokens", max_tokens, prompt
+            )
+        token_ids = self._tokenizer.encode(text, add_special_tokens=add_special_tokens)
+        self._check_ids(token_ids, param=_field(prompt))
+        return token_ids
+
+    def _decode(self, token_ids: Sequence[int], skip_special_tokens: bool) -> str:
+        self._check_ids(token_ids, param="tokens")
+        return self._tokenizer.decode(token_ids, skip_special_tokens=skip_special_tokens)
+
+    def _check_ids(self, token_ids: Sequence[int], *, param: str) -> None:
+        largest = self._vocab_size - 1
+        if token_ids and not (min(token_ids) >= 0 and max(token_ids) <= largest):
+            wrong = next(token_id for token_id in token_ids if not 0 <= token_id <= largest)
+            raise InvalidRequest(f"token id {wrong} is outside the vocabulary (0 to {largest})", param=param)
+
+
+def longest_token_bytes(tokenizer: Tokenizer) -> int:
+    """The most bytes of text that one token can stand for, at least 1. Looks at every token once."""
+    longest = 1
+    for token_id in range(tokenizer.vocab_size):
+        # Behind another token: the first of a sequence may lose its leading space.
+        decoder = tokenizer.incremental_decoder(prompt_tail=(token_id, token_id), skip_special_tokens=False)
+        text = decoder.push(token_id) + decoder.finish()
+        longest = max(longest, len(text.encode(errors="surrogatepass")))
+    return longest
+
+
+def _field(prompt: Prompt) -> str:
+    return "messages" if isinstance(prompt, ChatPrompt) else "prompt"
+
+
+def _too_long(what: str, max_tokens: int, prompt: Prompt) -> ContextLengthExceeded:
+    return ContextLengthExceeded(
+        f"{what}, but prompt and answer together may have {max_tokens} at most", param=_field(prompt)
+    )
