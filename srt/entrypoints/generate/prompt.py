@@ -1,0 +1,83 @@
+"""A native request to a GenerateRequest: one prompt or a batch, one set of settings or one a prompt."""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from srt.engine_client import GenerateRequest, TextPrompt, TokenPrompt
+from srt.entrypoints.generate.protocol import (
+    NativeRequest,
+    NativeSamplingParams,
+)
+from srt.entrypoints.prompt_rows import to_prompts
+from srt.entrypoints.refused_fields import refuse_fields
+from srt.entrypoints.request_identity import checked_rid, to_namespace
+from srt.entrypoints.sampling_fields import to_sampling_params
+from srt.errors import InvalidRequest
+from srt.sampling.params import SamplingParams
+
+DEFAULT_MAX_NEW_TOKENS = 128  # SGLang's
+
+
+def to_generate_request(body: NativeRequest, *, rid: str) -> GenerateRequest:
+    """Check what types cannot say, and translate. Raises InvalidRequest."""
+    refuse_fields(body, harmless={"modalities": ["text"]})
+    prompts = _to_prompts(body)
+    return GenerateRequest(
+        prompts=prompts,
+        sampling=_to_sampling(body.sampling_params, len(prompts)),
+        stream=bool(body.stream),
+        rid=checked_rid(body.rid, made=rid),
+        namespace=to_namespace(body.cache_salt, body.extra_key),
+    )
+
+
+def is_batch(body: NativeRequest) -> bool:
+    """Whether the answer is a list although there may be only one prompt in it."""
+    prompts = body.input_ids if body.text is None else body.text
+    return isinstance(prompts, list) and bool(prompts) and not isinstance(prompts[0], int)
+
+
+def field_names(body: NativeRequest) -> Mapping[str, str]:
+    """The engine's names of fields to the client's."""
+    names = {name: f"sampling_params.{name}" for name in SamplingParams.__struct_fields__}
+    return {**names, "prompt": "input_ids" if body.text is None else "text"}
+
+
+def _to_prompts(body: NativeRequest) -> Sequence[TextPrompt | TokenPrompt]:
+    if body.text is not None and body.input_ids is not None:
+        raise InvalidRequest("text and input_ids exclude each other", param="input_ids")
+    if body.text is not None:
+        return to_prompts(body.text, param="text")
+    if body.input_ids is not None:
+        return to_prompts(body.input_ids, param="input_ids")
+    raise InvalidRequest("text or input_ids is needed", param="text")
+
+
+def _to_sampling(
+    given: NativeSamplingParams | list[NativeSamplingParams] | None, num_prompts: int
+) -> list[SamplingParams]:
+    if not isinstance(given, list):
+        return [_to_sampling_params(given or NativeSamplingParams())] * num_prompts
+    if len(given) != num_prompts:
+        raise InvalidRequest(
+            f"there are {len(given)} sampling_params for {num_prompts} prompts", param="sampling_params"
+        )
+    sampling = [_to_sampling_params(fields) for fields in given]
+    if len({params.n for params in sampling}) != 1:
+        raise InvalidRequest("n must be the same for all prompts", param="n")
+    return sampling
+
+
+def _to_sampling_params(fields: NativeSamplingParams) -> SamplingParams:
+    refuse_fields(fields, within="sampling_params.")
+    if fields.spaces_between_special_tokens is False:
+        name = "spaces_between_special_tokens"
+        raise InvalidRequest(f"{name} must be true", param=f"sampling_params.{name}")
+    return to_sampling_params(
+        fields,
+        min_new_tokens=fields.min_new_tokens,
+        max_new_tokens=(
+            DEFAULT_MAX_NEW_TOKENS if fields.max_new_tokens is msgspec.UNSET else fields.max_new_tokens
+        ),
+    )

@@ -1,0 +1,68 @@
+"""A request to /generate, as SGLang spells it."""
+
+import msgspec
+
+from srt.entrypoints.refused_fields import Refused
+from srt.entrypoints.sampling_fields import SamplingFields
+
+
+class NativeSamplingParams(SamplingFields, kw_only=True, forbid_unknown_fields=True):
+    """Sampling settings. An unknown name is an error, so that a misspelt one is noticed."""
+
+    max_new_tokens: int | msgspec.UnsetType | None = msgspec.UNSET  # null is "up to the context limit"
+    min_new_tokens: int | None = None
+    spaces_between_special_tokens: bool | None = None
+    json_schema: Refused = None
+    regex: Refused = None
+    ebnf: Refused = None
+    structural_tag: Refused = None
+    stop_regex: Refused = None
+    beam_width: Refused = None
+    custom_params: Refused = None
+    stream_interval: Refused = None
+    watermark: Refused = None
+
+
+class NativeRequest(msgspec.Struct, kw_only=True):
+    """POST /generate. A list of texts or of id lists is a batch, answered as a list in the same order."""
+
+    text: str | list[str] | None = None
+    input_ids: list[int | list[int]] | None = None
+    sampling_params: NativeSamplingParams | list[NativeSamplingParams] | None = None
+    stream: bool | None = None
+    rid: str | None = None
+    cache_salt: str | None = None
+    extra_key: str | None = None
+    input_embeds: Refused = None
+    image_data: Refused = None
+    video_data: Refused = None
+    audio_data: Refused = None
+    return_logprob: Refused = None
+    top_logprobs_num: Refused = None
+    token_ids_logprob: Refused = None
+    return_flat_raw_top_logprobs: Refused = None
+    return_flat_raw_output_top_logprobs: Refused = None
+    return_flat_raw_top_logprobs_b64: Refused = None
+    return_sampling_mask: Refused = None
+    return_hidden_states: Refused = None
+    return_routed_experts: Refused = None
+    return_indexer_topk: Refused = None
+    return_bytes: Refused = None
+    return_entropy: Refused = None
+    return_prompt_token_ids: Refused = None
+    modalities: Refused = None
+    session_id: Refused = None
+    session_params: Refused = None
+    lora_path: Refused = None
+    custom_logit_processor: Refused = None
+    bootstrap_host: Refused = None
+    bootstrap_port: Refused = None
+    bootstrap_room: Refused = None
+    bootstrap_pair_key: Refused = None
+    data_parallel_rank: Refused = None
+    routed_dp_rank: Refused = None
+    background: Refused = None
+    require_reasoning: Refused = None
+    max_thinking_tokens: Refused = None
+    priority: Refused = None
+    watermark: Refused = None

@@ -1,0 +1,94 @@
+"""What every request passes before its handler: a label, the API key, the limit of its body. Plain ASGI layers."""
+
+import hmac
+import re
+import uuid
+from collections.abc import Awaitable
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from srt.errors import PayloadTooLarge, Unauthorized
+
+# Probes of orchestrators cannot carry a key, and these answer from memory. /health_generate is not among them: it
+# costs a forward pass, which nobody should get without the key. Exact paths; a prefix would open what is added later.
+OPEN_PATHS = frozenset({"/health", "/ready", "/ping"})
+
+# Printable, no spaces: the label goes into logs and back into a header.
+_LABEL = re.compile(rb"[!-~]{1,128}")
+
+
+def request_label(scope: Scope) -> str:
+    """The client's X-Request-Id, or the one made for it. A label only: nothing breaks if two are equal."""
+    label: str = scope["state"]["request_label"]
+    return label
+
+
+class RequestLabel:
+    """Takes X-Request-Id or makes one, and sends it back. One that is too long or not printable is replaced."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on under its label."""
+        given = _header(scope, b"x-request-id")
+        label = given if _LABEL.fullmatch(given) else uuid.uuid4().hex.encode()
+        scope.setdefault("state", {})["request_label"] = label.decode()
+
+        # No coroutine of its own: a stream's every event passes here.
+        def send_labelled(message: Message) -> Awaitable[None]:
+            if message["type"] == "http.response.start":
+                message = {**message, "headers": [*message["headers"], (b"x-request-id", label)]}
+            return send(message)
+
+        await self._app(scope, receive, send_labelled)
+
+
+class ApiKey:
+    """Lets nothing but OPEN_PATHS through without the key; without a key configured, everything."""
+
+    def __init__(self, app: ASGIApp, api_key: str | None) -> None:
+        self._app = app
+        self._key = None if api_key is None else api_key.encode()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Check, then pass on. Raises Unauthorized."""
+        if self._key is not None and scope["path"] not in OPEN_PATHS:
+            scheme, _, token = _header(scope, b"authorization").partition(b" ")
+            if scheme.lower() != b"bearer" or not hmac.compare_digest(token.strip(), self._key):
+                raise Unauthorized("a valid API key is needed: Authorization: Bearer <key>")
+        await self._app(scope, receive, send)
+
+
+class BodyLimit:
+    """Reads no more of a body than allowed: by its Content-Length before the first byte, else while it arrives."""
+
+    def __init__(self, app: ASGIApp, max_body_bytes: int) -> None:
+        self._app = app
+        self._max_body_bytes = max_body_bytes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass on with a `receive` that counts. Raises PayloadTooLarge."""
+        length = _header(scope, b"content-length")
+        # Twenty digits are too many in any case, and int() refuses thousands of them.
+        if length.isdigit() and (len(length) > 19 or int(length) > self._max_body_bytes):
+            raise self._too_large()
+        num_bytes = 0
+
+        async def receive_counted() -> Message:
+            nonlocal num_bytes
+            message = await receive()
+            num_bytes += len(message.get("body", b""))
+            if num_bytes > self._max_body_bytes:
+                raise self._too_large()
+            return message
+
+        await self._app(scope, receive_counted, send)
+
+    def _too_large(self) -> PayloadTooLarge:
+        return PayloadTooLarge(f"the body is longer than {self._max_body_bytes} bytes")
+
+
+def _header(scope: Scope, name: bytes) -> bytes:
+    """The first header of this name, or nothing."""
+    return next((value for key, value in scope["headers"] if key == name), b"")

@@ -1,0 +1,40 @@
+"""A completion request to a GenerateRequest: one prompt or several, text or token ids."""
+
+from srt.engine_client import GenerateRequest
+from srt.entrypoints.openai.completions.protocol import CompletionRequest
+from srt.entrypoints.prompt_rows import to_prompts
+from srt.entrypoints.refused_fields import refuse_fields
+from srt.entrypoints.request_identity import checked_rid, to_namespace
+from srt.entrypoints.sampling_fields import to_sampling_params
+from srt.errors import InvalidRequest
+
+DEFAULT_MAX_TOKENS = 16  # OpenAI's
+
+FIELD_NAMES = {
+    "max_new_tokens": "max_tokens",
+    "min_new_tokens": "min_tokens",
+    "text": "prompt",
+    "input_ids": "prompt",
+}
+
+
+def to_generate_request(body: CompletionRequest, *, rid: str) -> GenerateRequest:
+    """Check what types cannot say, and translate. Raises InvalidRequest.
+
+    The checkpoint's recommended sampling does not apply: it is meant for conversations.
+    """
+    refuse_fields(body, harmless={"response_format": {"type": "text"}})
+    if body.logprobs is not None and body.logprobs is not False:
+        raise InvalidRequest("logprobs is not supported by this server", param="logprobs")
+    if body.best_of is not None and body.best_of != (body.n or 1):
+        raise InvalidRequest("best_of must be equal to n, or absent", param="best_of")
+    prompts = to_prompts(body.prompt, param="prompt")
+    max_tokens = DEFAULT_MAX_TOKENS if body.max_tokens is None else body.max_tokens
+    sampling = to_sampling_params(body, min_new_tokens=body.min_tokens, max_new_tokens=max_tokens)
+    return GenerateRequest(
+        prompts=prompts,
+        sampling=[sampling] * len(prompts),
+        stream=bool(body.stream),
+        rid=checked_rid(body.rid, made=rid),
+        namespace=to_namespace(body.cache_salt, body.extra_key),
+    )

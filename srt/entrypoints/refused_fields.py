@@ -1,0 +1,36 @@
+"""Fields that an API defines and this server does not serve yet: refused by name, never quietly ignored.
+
+A body declares one as `regex: Refused = None` and is checked with `refuse_fields`. A value that asks for nothing
+(null, false, 0, an empty string, list or object, "none") is fine, since clients and gateways spell out defaults.
+"""
+
+import functools
+import inspect
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import msgspec
+
+from srt.errors import InvalidRequest
+
+Refused = Annotated[Any, msgspec.Meta(description="known, but not served yet")]
+
+
+def refuse_fields(body: msgspec.Struct, *, harmless: Mapping[str, Any] = {}, within: str = "") -> None:
+    """Raise InvalidRequest if `body` asks for a field that is declared as Refused.
+
+    `harmless` holds one more value for some fields that asks for nothing; `within` prefixes the name in `param`.
+    """
+    for name in _refused_names(type(body)):
+        value = getattr(body, name)
+        if not value or value == "none" or (name in harmless and value == harmless[name]):
+            continue
+        raise InvalidRequest(f"{name} is not supported by this server", param=within + name)
+
+
+@functools.cache
+def _refused_names(body_type: type[msgspec.Struct]) -> tuple[str, ...]:
+    annotations: dict[str, Any] = {}
+    for base in body_type.__mro__:
+        annotations |= inspect.get_annotations(base)
+    return tuple(name for name, kind in annotations.items() if kind is Refused)

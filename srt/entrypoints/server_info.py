@@ -1,0 +1,69 @@
+"""/model_info and /server_info: what is served, and with which flags, secrets left out."""
+
+import dataclasses
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+import srt
+from srt.engine_client import EngineClient
+from srt.server_args.flag import FlagInfo
+from srt.server_args.server_args import ServerArgs
+
+REDACTED = "[redacted]"
+
+
+class ServerInfo:
+    """The two endpoints. Names and JSON types are those that SGLang's gateway reads."""
+
+    def __init__(self, client: EngineClient, args: ServerArgs) -> None:
+        self._client = client
+        self._flags = visible_flags(args)
+
+    async def model_info(self, request: Request) -> Response:
+        """What is served."""
+        model = self._client.model_info
+        return JSONResponse(
+            {
+                "model_path": model.model_path,
+                "served_model_name": model.served_model_name,
+                "tokenizer_path": model.tokenizer_path,
+                "is_generation": True,
+                "preferred_sampling_params": None,
+                "default_sampling_params": dict(model.default_sampling),
+                "has_image_understanding": False,
+                "has_audio_understanding": False,
+                "model_type": model.model_type,
+                "architectures": [model.architecture],
+                "context_length": model.context_length,
+                "vocab_size": model.vocab_size,
+                "has_chat_template": model.has_chat_template,
+            }
+        )
+
+    async def server_info(self, request: Request) -> Response:
+        """Every flag as the operator gave it, the names decided on, and the scheduler's figures."""
+        model = self._client.model_info
+        state = await self._client.server_state()
+        return JSONResponse(
+            {
+                **self._flags,
+                "model_path": model.model_path,
+                "tokenizer_path": model.tokenizer_path,
+                "served_model_name": model.served_model_name,
+                "dp_size": max(1, len(self._client.loads())),
+                "internal_states": [dict(state)],
+                "version": srt.__version__,
+            }
+        )
+
+
+def visible_flags(args: ServerArgs) -> dict[str, Any]:
+    """Every flag by name; a secret that is set shows as REDACTED."""
+    flags = {}
+    for field in dataclasses.fields(args):
+        info: FlagInfo = field.metadata["flag"]
+        value = getattr(args, field.name)
+        flags[field.name] = REDACTED if info.secret and value is not None else value
+    return flags

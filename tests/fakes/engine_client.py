@@ -1,0 +1,208 @@
+"""An EngineClient that plays a script: for handler tests, no process.
+
+What it promises: tokens are bytes (ids 0 … 255), a chat prompt is its messages' contents run together, and every
+request is kept in `requests` and `generations`. What comes out is up to the test: `client.answers` are played at
+once, one a request; without one, the test pushes chunks into `await client.next_generation()` as it likes.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any
+
+from srt.engine_client import (
+    ChatPrompt,
+    FinishReason,
+    GenerateChunk,
+    GenerateRequest,
+    Health,
+    LoadSnapshot,
+    ModelInfo,
+    Prompt,
+    TextPrompt,
+    TokenPrompt,
+)
+from srt.errors import InvalidRequest
+
+STOP = FinishReason(type="stop")
+LENGTH = FinishReason(type="length")
+
+MODEL_INFO = ModelInfo(
+    model_path="/models/tiny",
+    tokenizer_path="/models/tiny",
+    served_model_name="tiny",
+    model_type="llama",
+    architecture="LlamaForCausalLM",
+    context_length=4096,
+    vocab_size=256,
+    has_chat_template=True,
+    default_sampling={"temperature": 0.6, "top_p": 0.9},
+)
+
+LOAD = LoadSnapshot(
+    dp_rank=0,
+    num_running_reqs=3,
+    num_waiting_reqs=2,
+    num_waiting_uncached_tokens=50,
+    num_used_tokens=200,
+    num_cached_tokens=100,
+    max_total_num_tokens=1000,
+    max_running_requests=6,
+    gen_throughput=12.5,
+    cache_hit_rate=0.25,
+    age_s=0.0,
+)
+
+
+def chunk(
+    text: str = "",
+    *,
+    index: int = 0,
+    finish: FinishReason | None = None,
+    token_ids: Sequence[int] | None = None,
+    prompt_tokens: int = 5,
+    completion_tokens: int = 1,
+    cached_tokens: int = 2,
+) -> GenerateChunk:
+    """A chunk whose token ids are its text's bytes unless given."""
+    return GenerateChunk(
+        index=index,
+        text=text,
+        token_ids=list(text.encode() if token_ids is None else token_ids),
+        prompt_tokens=prompt_tokens,
+        completion_tokens=completion_tokens,
+        cached_tokens=cached_tokens,
+        finish=finish,
+    )
+
+
+class FakeGeneration:
+    """One running request, whose chunks a test pushes. `is_aborted` and `was_aborted` tell who gave up."""
+
+    def __init__(self, request: GenerateRequest, prompt_token_ids: list[list[int]], num: int) -> None:
+        self.request = request
+        self.request_id = request.rid or f"made-{num}"
+        self.prompt_token_ids = prompt_token_ids
+        self.was_aborted = asyncio.Event()
+        self._unfinished = len(request.prompts) * request.sampling[0].n
+        self._pushed: deque[list[GenerateChunk] | Exception] = deque()
+        self._has_pushed = asyncio.Event()
+
+    @property
+    def is_aborted(self) -> bool:
+        return self.was_aborted.is_set()
+
+    def push(self, *chunks: GenerateChunk) -> None:
+        """Let the reader have these in one wake-up."""
+        self._pushed.append(list(chunks))
+        self._has_pushed.set()
+
+    def fail(self, error: Exception) -> None:
+        """Let the reader run into this after what was pushed before."""
+        self._pushed.append(error)
+        self._has_pushed.set()
+
+    def __aiter__(self) -> AsyncIterator[list[GenerateChunk]]:
+        return self
+
+    async def __anext__(self) -> list[GenerateChunk]:
+        if not self._unfinished:
+            raise StopAsyncIteration
+        while not self._pushed:
+            self._has_pushed.clear()
+            await self._has_pushed.wait()
+        pushed = self._pushed.popleft()
+        if isinstance(pushed, Exception):
+            raise pushed
+        self._unfinished -= sum(chunk.finish is not None for chunk in pushed)
+        return pushed
+
+    def abort(self) -> None:
+        self.was_aborted.set()
+
+
+Answer = Sequence[Sequence[GenerateChunk] | Exception]
+
+
+class FakeEngineClient:
+    """See the module's docstring. Attributes are there to be set by a test."""
+
+    def __init__(self, *answers: Answer, model_info: ModelInfo = MODEL_INFO) -> None:
+        self.model_info = model_info
+        self.answers = deque(answers)
+        self.refusal: Exception | None = None  # raised by generate()
+        self.is_dispatch_blocked = False  # generate() then waits for ever
+        self.flush_refusal: str | None = None
+        self.flush_timeouts: list[float] = []
+        self.aborted_rids: list[str] = []
+        self.num_abort_all = 0
+        self.health_now = Health(ok=True)
+        self.load_snapshots: Sequence[LoadSnapshot] = (LOAD,)
+        self.requests: list[GenerateRequest] = []
+        self.generations: list[FakeGeneration] = []
+        self.dispatch_was_cancelled = asyncio.Event()
+        self._dispatched: asyncio.Queue[FakeGeneration] = asyncio.Queue()
+
+    async def generate(self, request: GenerateRequest) -> FakeGeneration:
+        self.requests.append(request)
+        if self.refusal is not None:
+            raise self.refusal
+        for sampling in request.sampling:
+            sampling.check_token_ids(self.model_info.vocab_size)
+        prompt_token_ids = [await self.tokenize(prompt) for prompt in request.prompts]
+        if self.is_dispatch_blocked:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                self.dispatch_was_cancelled.set()
+        generation = FakeGeneration(request, prompt_token_ids, len(self.generations))
+        if self.answers:
+            for step in self.answers.popleft():
+                if isinstance(step, Exception):
+                    generation.fail(step)
+                else:
+                    generation.push(*step)
+        self.generations.append(generation)
+        self._dispatched.put_nowait(generation)
+        return generation
+
+    async def next_generation(self) -> FakeGeneration:
+        """The next request's, as soon as it was dispatched."""
+        return await self._dispatched.get()
+
+    async def tokenize(self, prompt: Prompt, *, add_special_tokens: bool = True) -> list[int]:
+        match prompt:
+            case TextPrompt(text):
+                return [0] * add_special_tokens + list(text.encode())
+            case TokenPrompt(token_ids):
+                self._check(token_ids)
+                return token_ids
+            case ChatPrompt(messages=messages):
+                return list("".join(message["content"] for message in messages).encode())
+
+    async def detokenize(self, token_ids: Sequence[int], *, skip_special_tokens: bool = True) -> str:
+        self._check(token_ids)
+        return bytes(token_ids).decode(errors="replace")
+
+    def abort(self, rid: str) -> None:
+        self.aborted_rids.append(rid)
+
+    def abort_all(self) -> None:
+        self.num_abort_all += 1
+
+    async def flush_cache(self, *, timeout_s: float = 0.0) -> str | None:
+        self.flush_timeouts.append(timeout_s)
+        return self.flush_refusal
+
+    async def server_state(self) -> Mapping[str, Any]:
+        return {"num_running_reqs": 3, "max_total_num_tokens": 1000}
+
+    def loads(self) -> Sequence[LoadSnapshot]:
+        return self.load_snapshots
+
+    def health(self) -> Health:
+        return self.health_now
+
+    def _check(self, token_ids: Sequence[int]) -> None:
+        if not all(0 <= token_id < self.model_info.vocab_size for token_id in token_ids):
+            raise InvalidRequest("a token id is outside the vocabulary", param="token_ids")
