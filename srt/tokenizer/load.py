@@ -17,6 +17,7 @@ from typing import Any
 
 from tokenizers import Tokenizer as Backend
 
+from srt.env import CACHE_DIR, cache_dir
 from srt.errors import StartupError
 from srt.tokenizer.fast_tokenizer import FastTokenizer
 from srt.tokenizer.tokenizer import Tokenizer
@@ -49,7 +50,7 @@ def prepare_tokenizer(path: Path) -> Path:
         return path
     files = _files_to_convert(path)
     source = path if path.is_dir() and files[0].suffix != ".gguf" else files[0]
-    folder = _cache_dir() / "tokenizers" / f"{source.stem}-{_fingerprint(files)}"
+    folder = cache_dir() / "tokenizers" / f"{source.stem}-{_fingerprint(files)}"
     if not (folder / "tokenizer.json").is_file():
         logger.info("converting the tokenizer of %s, once", source)
         _convert_into(source, folder)
@@ -90,11 +91,6 @@ def _files_to_convert(path: Path) -> list[Path]:
     )
 
 
-def _cache_dir() -> Path:
-    configured = os.environ.get("LOCKSTEP_CACHE_DIR")
-    return Path(configured).expanduser() if configured else Path.home() / ".cache" / "lockstep"
-
-
 def _fingerprint(files: Sequence[Path]) -> str:
     """Changes when any of the files does."""
     facts = [(str(file.absolute()), file.stat().st_size, file.stat().st_mtime_ns) for file in files]
@@ -109,7 +105,7 @@ def _convert_into(source: Path, folder: Path) -> None:
     except OSError as error:
         raise StartupError(
             f"cannot keep the converted tokenizer under {folder.parent}: {error.strerror}",
-            hint="set LOCKSTEP_CACHE_DIR to a folder that can be written",
+            hint=f"set {CACHE_DIR.name} to a folder that can be written",
         ) from error
     try:
         _run_converter(source, unfinished)
