@@ -235,7 +235,7 @@ def _actors(args: ServerArgs, addresses: IpcAddresses, model: FoundModel) -> lis
 
 def _tokenizer_pool(args: ServerArgs, model: FoundModel) -> TokenizerPool:
     tokenizer = load_tokenizer(model.tokenizer_folder, args.chat_template)
-    return TokenizerPool(tokenizer, vocab_size=model.config.vocab_size, render_chat=None)
+    return TokenizerPool(tokenizer, vocab_size=model.config.vocab_size)
 
 
 def _model_info(args: ServerArgs, model: FoundModel, facts: Facts, pool: TokenizerPool) -> ModelInfo:

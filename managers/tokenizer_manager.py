@@ -142,6 +142,11 @@ class TokenizerManager:
 
     # For the process that owns this actor.
 
+    @property
+    def num_open(self) -> int:
+        """Answers that have not had their last word."""
+        return len(self._choices)
+
     async def receive_forever(self) -> None:
         """Take messages from behind, until cancelled."""
         while True:

@@ -13,6 +13,7 @@ from typing import ParamSpec, TypeVar
 from managers.messages.base import pack_token_ids
 from srt.engine_client import ChatPrompt, Prompt, TextPrompt, TokenPrompt
 from srt.errors import ContextLengthExceeded, InvalidRequest
+from srt.tokenizer.chat_template import ChatTemplate
 from srt.tokenizer.tokenizer import Tokenizer
 
 P = ParamSpec("P")
@@ -31,24 +32,19 @@ class TokenizedPrompt:
 
 
 class TokenizerPool:
-    """A few threads around one tokenizer. `vocab_size` is the model's: ids beyond it are refused.
+    """A few threads around one tokenizer. `vocab_size` is the model's: ids beyond it are refused."""
 
-    `render_chat` turns messages into text; None for a model without a chat template.
-    """
-
-    def __init__(
-        self, tokenizer: Tokenizer, *, vocab_size: int, render_chat: Callable[[ChatPrompt], str] | None
-    ) -> None:
+    def __init__(self, tokenizer: Tokenizer, *, vocab_size: int) -> None:
         self._tokenizer = tokenizer
         self._vocab_size = vocab_size
-        self._render_chat = render_chat
+        self._chat_template = ChatTemplate.of(tokenizer)
         self._longest_token = longest_token_bytes(tokenizer)
         self._threads = ThreadPoolExecutor(NUM_THREADS, thread_name_prefix="tokenizer")
 
     @property
     def has_chat_template(self) -> bool:
         """Whether messages can be rendered."""
-        return self._render_chat is not None
+        return self._tokenizer.chat_template is not None
 
     async def tokenize(self, prompts: Sequence[Prompt], *, max_tokens: int) -> list[TokenizedPrompt]:
         """All prompts of one request, in one job. Raises RequestError for an empty, too long or wrong one."""
@@ -91,10 +87,17 @@ class TokenizerPool:
             case TextPrompt(text):
                 return self._encode_text(text, add_special_tokens, max_tokens, prompt)
             case ChatPrompt():
-                if self._render_chat is None:
-                    raise InvalidRequest("this model has no chat template", param="messages")
                 # The template writes the special tokens itself.
-                return self._encode_text(self._render_chat(prompt), False, max_tokens, prompt)
+                return self._encode_text(self._render(prompt), False, max_tokens, prompt)
+
+    def _render(self, prompt: ChatPrompt) -> str:
+        return self._chat_template.render(
+            prompt.messages,
+            tools=prompt.tools,
+            add_generation_prompt=prompt.add_generation_prompt,
+            continue_final_message=prompt.continue_final_message,
+            template_kwargs=prompt.template_kwargs,
+        )
 
     def _encode_text(
         self, text: str, add_special_tokens: bool, max_tokens: int | None, prompt: Prompt

@@ -1,0 +1,101 @@
+"""Prompts to ids, off the event loop, and what is refused before it costs anything."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from managers.messages import unpack_token_ids
+from managers.tokenizer_pool import TokenizerPool, longest_token_bytes
+from srt.engine_client import ChatPrompt, TextPrompt, TokenPrompt
+from srt.errors import ContextLengthExceeded, InvalidRequest
+from tests.fakes.tokenizer import BOS_ID, VOCAB_SIZE, ByteTokenizer
+
+pytestmark = pytest.mark.anyio
+LONGEST = len("<|im_start|>")
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+class CountingTokenizer(ByteTokenizer):
+    """Like Llama's, with a BOS; counts what it was asked."""
+
+    num_encoded = 0
+
+    def __init__(self) -> None:
+        super().__init__(add_bos=True)
+
+    def encode(self, text: str, *, add_special_tokens: bool = True) -> list[int]:
+        self.num_encoded += 1
+        return super().encode(text, add_special_tokens=add_special_tokens)
+
+
+@pytest.fixture
+def tokenizer() -> CountingTokenizer:
+    return CountingTokenizer()
+
+
+@pytest.fixture
+def pool(tokenizer: CountingTokenizer) -> Iterator[TokenizerPool]:
+    pool = TokenizerPool(tokenizer, vocab_size=VOCAB_SIZE)
+    yield pool
+    pool.close()
+
+
+async def test_a_hopelessly_long_text_is_refused_without_tokenising_it(
+    pool: TokenizerPool, tokenizer: CountingTokenizer
+) -> None:
+    with pytest.raises(ContextLengthExceeded, match="at most"):
+        await pool.tokenize([TextPrompt("x" * (LONGEST * 11))], max_tokens=10)
+    assert tokenizer.num_encoded == 0
+
+
+async def test_a_text_that_might_just_fit_is_tokenised_before_it_is_judged(
+    pool: TokenizerPool, tokenizer: CountingTokenizer
+) -> None:
+    fits = await pool.tokenize([TextPrompt("<|im_start|>" * 8)], max_tokens=10)
+    assert len(fits[0].token_ids) == 9
+    with pytest.raises(ContextLengthExceeded, match="10 tokens"):
+        await pool.tokenize([TextPrompt("x" * 9)], max_tokens=10)
+
+
+async def test_messages_that_are_hopelessly_long_are_refused_too(
+    pool: TokenizerPool, tokenizer: CountingTokenizer
+) -> None:
+    with pytest.raises(ContextLengthExceeded) as refusal:
+        await pool.tokenize([ChatPrompt(messages=[{"role": "user", "content": "x" * 1000}])], max_tokens=10)
+    assert (refusal.value.param, tokenizer.num_encoded) == ("messages", 0)
+
+
+async def test_a_text_gets_the_special_tokens_and_a_chat_only_its_templates(pool: TokenizerPool) -> None:
+    text, chat = await pool.tokenize(
+        [TextPrompt("a"), ChatPrompt(messages=[{"role": "user", "content": "a"}])], max_tokens=100
+    )
+    assert text.token_ids == [BOS_ID, 97]
+    assert BOS_ID not in chat.token_ids
+
+
+async def test_what_is_packed_is_what_was_tokenised(pool: TokenizerPool) -> None:
+    (prompt,) = await pool.tokenize([TokenPrompt([1, 2, 259])], max_tokens=10)
+    assert unpack_token_ids(prompt.packed) == prompt.token_ids == [1, 2, 259]
+
+
+async def test_ids_beyond_the_models_vocabulary_are_refused_even_from_the_tokenizer() -> None:
+    pool = TokenizerPool(ByteTokenizer(), vocab_size=100)
+    with pytest.raises(InvalidRequest, match="token id 120"):
+        await pool.tokenize([TextPrompt("abx")], max_tokens=10)
+    pool.close()
+
+
+async def test_messages_without_a_template_are_refused() -> None:
+    pool = TokenizerPool(ByteTokenizer(chat_template=None), vocab_size=VOCAB_SIZE)
+    assert not pool.has_chat_template
+    with pytest.raises(InvalidRequest, match="template"):
+        await pool.tokenize([ChatPrompt(messages=[{"role": "user", "content": "a"}])], max_tokens=100)
+    pool.close()
+
+
+def test_the_longest_token_is_measured_in_bytes_of_its_text() -> None:
+    assert longest_token_bytes(ByteTokenizer()) == LONGEST
