@@ -16,5 +16,6 @@ def api_field_names(names: Mapping[str, str]) -> Iterator[None]:
         if error.param is not None:
             error.param = names.get(error.param, error.param)
         for ours, theirs in names.items():
-            error.message = re.sub(rf"\b{ours}\b", theirs, error.message)
+            if "_" in ours:  # others are words of the language too
+                error.message = re.sub(rf"\b{ours}\b", theirs, error.message)
         raise

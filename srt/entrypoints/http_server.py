@@ -62,13 +62,18 @@ class HttpServer:
         return self._server.started
 
     async def serve(self) -> None:
-        """Serve until `stop()`, then let open requests end. Cancelled, or after `stop(force=True)`, leave at once."""
+        """Serve until `stop()`, then until every open request has ended."""
         await self._server.serve(sockets=[self._sock])
 
     def stop(self, *, force: bool = False) -> None:
-        """Accept nothing new, close idle connections. `force` waits for no open request either."""
+        """Accept nothing new, close idle connections. `force` hangs up on open requests too, which aborts them."""
         self._server.should_exit = True
-        self._server.force_exit = self._server.force_exit or force
+        if force:
+            self._server.force_exit = True
+            for connection in list(self._server.server_state.connections):
+                # As if the client had left: handlers know that way out, and cancellation would log a traceback each.
+                if connection.transport is not None:
+                    connection.transport.abort()
 
 
 class _ServerWithoutSignals(uvicorn.Server):

@@ -13,7 +13,7 @@ from srt.entrypoints.loads import Loads
 from srt.entrypoints.openai.chat.handler import ChatCompletions
 from srt.entrypoints.openai.completions.handler import Completions
 from srt.entrypoints.openai.models import Models
-from srt.entrypoints.server_info import ServerInfo
+from srt.entrypoints.server_description import ServerDescription
 from srt.entrypoints.tokenize import Tokenization
 from srt.server_args.server_args import ServerArgs
 
@@ -23,7 +23,7 @@ def build_routes(client: EngineClient, args: ServerArgs) -> list[BaseRoute]:
     models = Models(client)
     tokenization = Tokenization(client)
     health = HealthChecks(client)
-    info = ServerInfo(client, args)
+    description = ServerDescription(client, args)
     loads = Loads(client)
     admin = Admin(client)
     return [
@@ -45,10 +45,10 @@ def build_routes(client: EngineClient, args: ServerArgs) -> list[BaseRoute]:
         Route("/ping", health.check, methods=["GET"]),
         Route("/health_generate", health.check_by_generating, methods=["GET"]),
         # What runs here, and how busy it is
-        Route("/model_info", info.model_info, methods=["GET"]),
-        Route("/get_model_info", info.model_info, methods=["GET"]),
-        Route("/server_info", info.server_info, methods=["GET"]),
-        Route("/get_server_info", info.server_info, methods=["GET"]),
+        Route("/model_info", description.model_info, methods=["GET"]),
+        Route("/get_model_info", description.model_info, methods=["GET"]),
+        Route("/server_info", description.server_info, methods=["GET"]),
+        Route("/get_server_info", description.server_info, methods=["GET"]),
         Route("/v1/loads", loads.loads, methods=["GET"]),
         Route("/get_load", loads.get_load, methods=["GET"]),
         # Control

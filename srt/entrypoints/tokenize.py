@@ -7,7 +7,6 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from srt.engine_client import EngineClient, TextPrompt
-from srt.entrypoints.field_names import api_field_names
 from srt.entrypoints.openai.chat.prompt import to_chat_prompt
 from srt.entrypoints.openai.chat.protocol import ChatMessage
 from srt.entrypoints.refused_fields import Refused, refuse_fields
@@ -51,8 +50,7 @@ class Tokenization:
         refuse_fields(body)
         if (body.prompt is None) == (body.messages is None):
             raise InvalidRequest("exactly one of prompt and messages is needed", param="prompt")
-        with api_field_names({"text": "prompt", "input_ids": "prompt"}):
-            tokens = await self._token_ids(body)
+        tokens = await self._token_ids(body)
         max_model_len = self._client.model_info.context_length
         count = [len(row) for row in tokens]
         if isinstance(body.prompt, list):
@@ -81,8 +79,7 @@ class Tokenization:
         ids = [row for row in body.tokens if isinstance(row, int)]
         if rows and ids:
             raise InvalidRequest("tokens mixes token ids and lists", param="tokens")
-        with api_field_names({"token_ids": "tokens", "input_ids": "tokens"}):
-            if rows:
-                texts = [await self._client.detokenize(row, skip_special_tokens=skip) for row in rows]
-                return JSONResponse({"text": texts})
-            return JSONResponse({"text": await self._client.detokenize(ids, skip_special_tokens=skip)})
+        if rows:
+            texts = [await self._client.detokenize(row, skip_special_tokens=skip) for row in rows]
+            return JSONResponse({"text": texts})
+        return JSONResponse({"text": await self._client.detokenize(ids, skip_special_tokens=skip)})

@@ -1,6 +1,6 @@
 """An EngineClient that plays a script: for handler tests, no process.
 
-What it promises: tokens are bytes (ids 0 … 255), a chat prompt is its messages' contents run together, and every
+What it promises: tokens are bytes (ids 0 … 255), a chat prompt is its messages' texts run together, and every
 request is kept in `requests` and `generations`. What comes out is up to the test: `client.answers` are played at
 once, one a request; without one, the test pushes chunks into `await client.next_generation()` as it likes.
 """
@@ -178,7 +178,7 @@ class FakeEngineClient:
                 self._check(token_ids)
                 return token_ids
             case ChatPrompt(messages=messages):
-                return list("".join(message["content"] for message in messages).encode())
+                return list("".join(map(_content, messages)).encode())
 
     async def detokenize(self, token_ids: Sequence[int], *, skip_special_tokens: bool = True) -> str:
         self._check(token_ids)
@@ -205,4 +205,9 @@ class FakeEngineClient:
 
     def _check(self, token_ids: Sequence[int]) -> None:
         if not all(0 <= token_id < self.model_info.vocab_size for token_id in token_ids):
-            raise InvalidRequest("a token id is outside the vocabulary", param="token_ids")
+            raise InvalidRequest("a token id is outside the vocabulary", param="tokens")
+
+
+def _content(message: Mapping[str, Any]) -> str:
+    content = message.get("content", "")
+    return content if isinstance(content, str) else "".join(part["text"] for part in content)

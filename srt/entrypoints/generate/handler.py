@@ -10,7 +10,7 @@ from srt.engine_client import EngineClient
 from srt.entrypoints.choices import Choice, collect_choices
 from srt.entrypoints.disconnect import until_disconnect
 from srt.entrypoints.field_names import api_field_names
-from srt.entrypoints.generate.meta_info import MetaInfo
+from srt.entrypoints.generate.metadata import MetaInfo
 from srt.entrypoints.generate.prompt import field_names, is_batch, to_generate_request
 from srt.entrypoints.generate.protocol import NativeRequest
 from srt.entrypoints.generate.stream import NativeEventWriter

@@ -41,7 +41,8 @@ def is_batch(body: NativeRequest) -> bool:
 def field_names(body: NativeRequest) -> Mapping[str, str]:
     """The engine's names of fields to the client's."""
     names = {name: f"sampling_params.{name}" for name in SamplingParams.__struct_fields__}
-    return {**names, "prompt": "input_ids" if body.text is None else "text"}
+    prompt = "input_ids" if body.text is None else "text"
+    return {**names, "prompt": prompt, "max_tokens": "sampling_params.max_new_tokens"}
 
 
 def _to_prompts(body: NativeRequest) -> Sequence[TextPrompt | TokenPrompt]:
@@ -65,7 +66,7 @@ def _to_sampling(
         )
     sampling = [_to_sampling_params(fields) for fields in given]
     if len({params.n for params in sampling}) != 1:
-        raise InvalidRequest("n must be the same for all prompts", param="n")
+        raise InvalidRequest("n must be the same for all prompts", param="sampling_params")
     return sampling
 
 

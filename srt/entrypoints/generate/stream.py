@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import orjson
 
 from srt.engine_client import GenerateChunk
-from srt.entrypoints.generate.meta_info import MetaInfo
+from srt.entrypoints.generate.metadata import MetaInfo
 from srt.entrypoints.sse import DONE, event
 
 

@@ -16,14 +16,14 @@ class ContentPart(msgspec.Struct, kw_only=True):
     text: str | None = None
 
 
-class ToolCallFunction(msgspec.Struct, kw_only=True):
+class ToolCallFunction(msgspec.Struct, kw_only=True, omit_defaults=True):
     """Which function an earlier answer called; `arguments` is JSON in a string, or already an object."""
 
     name: str
     arguments: str | dict[str, Any] | None = None
 
 
-class ToolCall(msgspec.Struct, kw_only=True):
+class ToolCall(msgspec.Struct, kw_only=True, omit_defaults=True):
     """A call in an earlier answer."""
 
     function: ToolCallFunction
@@ -31,8 +31,8 @@ class ToolCall(msgspec.Struct, kw_only=True):
     type: str | None = None
 
 
-class ChatMessage(msgspec.Struct, kw_only=True):
-    """One message of the conversation; members that no template reads are dropped."""
+class ChatMessage(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """One message of the conversation. Members that no template reads are dropped, and so is null."""
 
     role: str
     content: str | list[ContentPart] | None = None

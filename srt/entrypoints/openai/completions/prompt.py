@@ -10,12 +10,7 @@ from srt.errors import InvalidRequest
 
 DEFAULT_MAX_TOKENS = 16  # OpenAI's
 
-FIELD_NAMES = {
-    "max_new_tokens": "max_tokens",
-    "min_new_tokens": "min_tokens",
-    "text": "prompt",
-    "input_ids": "prompt",
-}
+FIELD_NAMES = {"max_new_tokens": "max_tokens", "min_new_tokens": "min_tokens"}
 
 
 def to_generate_request(body: CompletionRequest, *, rid: str) -> GenerateRequest:

@@ -11,10 +11,10 @@ from srt.engine_client import EngineClient
 from srt.server_args.flag import FlagInfo
 from srt.server_args.server_args import ServerArgs
 
-REDACTED = "[redacted]"
+REDACTED = "***"
 
 
-class ServerInfo:
+class ServerDescription:
     """The two endpoints. Names and JSON types are those that SGLang's gateway reads."""
 
     def __init__(self, client: EngineClient, args: ServerArgs) -> None:
