@@ -139,17 +139,23 @@ class StreamReader(asyncio.Protocol):
         *lines, self._line = (self._line + payload).split(b"\n")
         num_with_text = 0
         for line in lines:
+            if not line.startswith(b"data:"):
+                continue
             if HAS_TEXT.search(line):
                 num_with_text += 1
-            elif line.startswith(b"data:") and b'"error"' in line:
-                self._answer.error = line[5:300].decode(errors="replace").strip()
-            elif line.startswith(b"data:") and b"[DONE]" in line:
-                self._is_whole = True
-            if usage := USAGE.search(line):
-                self._read_usage(usage[0])
+            else:
+                self._read_event_without_text(line)
         if num_with_text:
             self._answer.num_events += num_with_text
             self._answer.text_arrivals.append(now)
+
+    def _read_event_without_text(self, line: bytes) -> None:
+        if b"[DONE]" in line:
+            self._is_whole = True
+        elif b'"error"' in line:
+            self._answer.error = line[5:300].decode(errors="replace").strip()
+        elif usage := USAGE.search(line):
+            self._read_usage(usage[0])
 
     def _read_usage(self, usage: bytes) -> None:
         for name in ("prompt_tokens", "completion_tokens", "cached_tokens"):

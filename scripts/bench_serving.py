@@ -10,7 +10,6 @@ written to end of stream. Tokens are the server's own count (`usage`), or events
 """
 
 import argparse
-import asyncio
 import dataclasses
 import json
 import random
@@ -19,6 +18,8 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
+
+import uvloop
 
 from bench_client import Answer, Target, send_all
 from bench_figures import cpu_seconds, median_of, render_table, summarise
@@ -160,7 +161,7 @@ def run_once(
     progress = Progress(label, len(requests))
     cpu_before, own_before = cpu_seconds(options.server_pid), time.process_time()
     started = time.perf_counter()
-    answers = asyncio.run(send_all(target, requests, workload.concurrency, options.timeout, progress.add))
+    answers = uvloop.run(send_all(target, requests, workload.concurrency, options.timeout, progress.add))
     duration_s = time.perf_counter() - started
     cpu = {"this client": time.process_time() - own_before}
     for name, seconds in cpu_seconds(options.server_pid).items():
