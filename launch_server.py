@@ -32,7 +32,7 @@ def main() -> int:
     from srt.observability.logging import configure_logging
     from srt.server_args.checks import check_args
     from srt.server_args.cli import parse_args
-    from srt.util.network import listening_socket
+    from srt.util.network import claim_port
 
     args = parse_args()
     configure_logging("main", args.log_level)
@@ -40,7 +40,7 @@ def main() -> int:
     try:
         check_args(args)
         # First, so that a port in use is said before anything that takes time.
-        with listening_socket(args.host, args.port) as sock:
+        with claim_port(args.host, args.port) as sock:
             return uvloop.run(_run(args, find_and_prepare_model(args), sock))
     except StartupError as error:
         logger.critical("%s", error)
@@ -64,6 +64,7 @@ async def _run(args: "ServerArgs", model: "FoundModel", sock: socket.socket) -> 
 async def _serve(args: "ServerArgs", engine: "RunningEngine", sock: socket.socket) -> int:
     """Serve until told to stop, or until a process is lost. A second signal cuts off what still runs."""
     from srt.entrypoints.http_server import HttpServer, build_app
+    from srt.util.network import open_port
 
     told_to_stop, told_twice = asyncio.Event(), asyncio.Event()
 
@@ -72,6 +73,7 @@ async def _serve(args: "ServerArgs", engine: "RunningEngine", sock: socket.socke
 
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, on_signal)
+    open_port(sock)
     server = HttpServer(build_app(engine.client, args), sock)
     serving = asyncio.create_task(server.serve())
     stop = asyncio.create_task(told_to_stop.wait())

@@ -211,7 +211,9 @@ class AsyncReceiver(Generic[T]):
             await self._readable.wait()
 
     def close(self) -> None:
-        """Let go of the socket."""
+        """Let go of the socket, if that was not done yet."""
+        if self._inbox.socket.closed:
+            return
         self._loop.remove_reader(self._inbox.socket.fileno())
         self._inbox.close()
 

@@ -1,12 +1,14 @@
-"""Claim a TCP port before anything that takes time, so that a port in use is said at once."""
+"""Claim a TCP port before anything that takes time, so that a port in use is said at once; open it when ready."""
 
 import socket
 
 from srt.errors import StartupError
 
+BACKLOG = 2048
 
-def listening_socket(host: str, port: int) -> socket.socket:
-    """A socket bound to host and port, on which nobody is heard yet. Raises StartupError if that cannot be."""
+
+def claim_port(host: str, port: int) -> socket.socket:
+    """A socket bound to host and port, which refuses connections until `open_port`. Raises StartupError."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -18,15 +20,20 @@ def listening_socket(host: str, port: int) -> socket.socket:
         ) from None
 
 
+def open_port(sock: socket.socket) -> None:
+    """Let clients connect; they wait until somebody accepts them."""
+    # Now, not earlier: connections inherit it, so that what is left of them does not keep the next server out.
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    sock.listen(BACKLOG)
+
+
 def _bind(sock: socket.socket, address: tuple[object, ...]) -> socket.socket:
     try:
-        try:
-            sock.bind(address)
-        except OSError:
-            # Connections of an earlier server may still linger on the port. Not the first try: two sockets that
-            # both allow reuse can be bound to one port until one of them listens, minutes later.
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            sock.bind(address)
+        # With the option, because connections of an earlier server may linger on the port. Without it afterwards:
+        # two sockets that both have it can be bound to one port, until one of them listens, minutes later.
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind(address)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 0)
     except OSError:
         sock.close()
         raise

@@ -1,0 +1,181 @@
+"""A tree of real processes: how it starts, how it ends, and that nothing is left of it."""
+
+import asyncio
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from managers.ipc import AsyncReceiver, IpcAddresses, send_once
+from managers.launcher import ProcessTree
+from managers.messages import Shutdown, TokenizerManagerInput
+from managers.process import Actor
+from srt.errors import StartupError
+
+pytestmark = pytest.mark.anyio
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+class World:
+    """A process tree in a folder of its own."""
+
+    def __init__(self) -> None:
+        self.addresses = IpcAddresses.create()
+        self.tree = ProcessTree(self.addresses, "info")
+
+    def start(self, *targets: str) -> None:
+        self.tree.start(
+            [
+                Actor(name=target, target=f"tests.managers.tiny_actors:{target}", arguments=(self.addresses,))
+                for target in targets
+            ]
+        )
+
+
+@asynccontextmanager
+async def new_world() -> AsyncIterator[World]:
+    world = World()
+    try:
+        async with asyncio.timeout(60):
+            yield world
+    finally:
+        world.tree.kill()
+        world.addresses.remove()
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def title_of(pid: int) -> str:
+    return Path(f"/proc/{pid}/cmdline").read_text().rstrip("\0")
+
+
+async def test_a_tree_is_ready_when_every_child_is_and_knows_what_each_told() -> None:
+    async with new_world() as world:
+        world.start("ready_until_killed", "ready_until_shutdown")
+        facts = await world.tree.wait_ready()
+        pids = [int(told["pid"] or 0) for told in facts.values()]
+        assert set(facts) == {"ready_until_killed", "ready_until_shutdown"}
+        assert all(is_alive(pid) for pid in pids)
+
+
+async def test_a_child_that_cannot_start_says_why_in_one_sentence() -> None:
+    async with new_world() as world:
+        world.start("cannot_start", "never_ready")
+        with pytest.raises(StartupError, match=r"cannot_start.*the moon is too far \(wait\)"):
+            await world.tree.wait_ready()
+
+
+async def test_a_bug_in_a_child_ends_the_start_too_and_leaves_a_traceback(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    async with new_world() as world:
+        world.start("has_a_bug")
+        with pytest.raises(StartupError, match="seven by nothing"):
+            await world.tree.wait_ready()
+        assert await world.tree.death == "has_a_bug has died (exit code 1)"
+        assert "Traceback" in capfd.readouterr().err
+
+
+async def test_a_child_that_is_killed_before_it_is_ready_ends_the_start() -> None:
+    async with new_world() as world:
+        world.start("is_killed_at_once", "never_ready")
+        with pytest.raises(StartupError, match=r"is_killed_at_once has died .*SIGKILL"):
+            await world.tree.wait_ready()
+
+
+async def test_a_divergence_is_told_in_its_own_words() -> None:
+    async with new_world() as world:
+        world.start("diverges")
+        with pytest.raises(StartupError, match="turn 7: rank 1 planned otherwise"):
+            await world.tree.wait_ready()
+
+
+async def test_the_death_of_a_running_child_is_noticed() -> None:
+    async with new_world() as world:
+        world.start("ready_until_killed")
+        facts = await world.tree.wait_ready()
+        assert not world.tree.death.done()
+        os.kill(int(facts["ready_until_killed"]["pid"] or 0), signal.SIGKILL)
+        assert await world.tree.death == "ready_until_killed has died (killed by SIGKILL)"
+
+
+async def test_children_that_end_when_told_are_no_death() -> None:
+    async with new_world() as world:
+        world.start("ready_until_shutdown")
+        await world.tree.wait_ready()
+        send_once(world.addresses.scheduler_input, Shutdown())
+        await world.tree.stop(grace_s=60.0)
+        assert not world.tree.death.done()
+
+
+async def test_a_child_that_does_not_stop_is_killed() -> None:
+    async with new_world() as world:
+        world.start("ready_until_killed")
+        facts = await world.tree.wait_ready()
+        await world.tree.stop(grace_s=0.0)
+        world.tree.kill()
+        assert not is_alive(int(facts["ready_until_killed"]["pid"] or 0))
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+async def test_a_signal_to_the_whole_group_does_not_end_a_child(number: signal.Signals) -> None:
+    async with new_world() as world:
+        world.start("ready_until_shutdown")
+        facts = await world.tree.wait_ready()
+        pid = int(facts["ready_until_shutdown"]["pid"] or 0)
+        os.kill(pid, number)
+        send_once(world.addresses.scheduler_input, Shutdown())
+        await world.tree.stop(grace_s=60.0)
+        assert not world.tree.death.done()
+
+
+async def test_what_a_child_sent_before_it_ended_arrives() -> None:
+    async with new_world() as world:
+        receiver = AsyncReceiver[TokenizerManagerInput](
+            world.addresses.tokenizer_manager_input, TokenizerManagerInput
+        )
+        world.start("says_something_and_ends")
+        await world.tree.death
+        num_received = 0
+        while num_received < 1000:
+            num_received += len(await receiver.receive())
+        receiver.close()
+
+
+async def test_a_child_has_a_readable_title() -> None:
+    async with new_world() as world:
+        world.start("ready_until_killed")
+        facts = await world.tree.wait_ready()
+        assert title_of(int(facts["ready_until_killed"]["pid"] or 0)) == "lockstep::ready_until_killed"
+
+
+def test_when_the_parent_is_killed_its_children_die_and_the_folder_goes() -> None:
+    command = [sys.executable, "-m", "tests.managers.process_tree_program"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as parent:
+        assert parent.stdout is not None
+        folder, *pids = parent.stdout.readline().split()
+        assert len(pids) == 2
+        descriptors = [os.pidfd_open(int(pid)) for pid in pids]
+        parent.kill()
+        for descriptor in descriptors:
+            # A pidfd is readable when its process has ended.
+            assert select.select([descriptor], [], [], 60)[0]
+            os.close(descriptor)
+    assert not Path(folder).exists()
