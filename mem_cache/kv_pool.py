@@ -1,0 +1,45 @@
+"""`KVPool`: the keys and values themselves, one pair of tensors a layer, one row a slot.
+
+Says nothing about which slot is whose. Slots of the padding page may be written and read by anyone; they hold
+zeros or what padding wrote, and always finite numbers.
+"""
+
+import torch
+
+
+class KVPool:
+    """Multi-head layout: (num_slots, num_kv_heads, head_dim) for keys and for values of each layer."""
+
+    def __init__(
+        self,
+        *,
+        num_layers: int,
+        num_slots: int,
+        num_kv_heads: int,
+        head_dim: int,
+        dtype: torch.dtype,
+        device: str,
+    ) -> None:
+        shape = (num_slots, num_kv_heads, head_dim)
+        # Zeros, not garbage: a masked position still enters the arithmetic, and NaN times nothing is NaN. On a
+        # CPU the system hands out zeroed pages when they are first touched, so that this costs nothing yet.
+        self._keys = [torch.zeros(shape, dtype=dtype, device=device) for _ in range(num_layers)]
+        self._values = [torch.zeros(shape, dtype=dtype, device=device) for _ in range(num_layers)]
+
+    def keys(self, layer: int) -> torch.Tensor:
+        """(num_slots, num_kv_heads, head_dim), the tensor itself."""
+        return self._keys[layer]
+
+    def values(self, layer: int) -> torch.Tensor:
+        """(num_slots, num_kv_heads, head_dim), the tensor itself."""
+        return self._values[layer]
+
+    def write(self, layer: int, slots: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> None:
+        """Store (T, num_kv_heads, head_dim) keys and values in the (T,) slots."""
+        self._keys[layer].index_copy_(0, slots, keys)
+        self._values[layer].index_copy_(0, slots, values)
+
+    @property
+    def num_bytes(self) -> int:
+        """Of all layers, whether touched yet or not."""
+        return sum(tensor.nbytes for tensor in (*self._keys, *self._values))

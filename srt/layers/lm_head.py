@@ -1,0 +1,34 @@
+"""`LmHead`: hidden states to logits, only for the tokens whose next token is wanted.
+
+Next on the request's path: srt/sampling/sampler.py
+"""
+
+import torch
+import torch.nn.functional as F  # noqa: N812
+
+from srt.distributed.collectives import TpGroup
+from srt.forward_batch import ForwardBatch
+from srt.layers.linear import ColumnLinear
+from srt.util.math import ceil_div
+
+
+class LmHead:
+    """Each rank computes the logits of its range of the vocabulary, and all get all of them, bit for bit the same.
+
+    Ranges have the same length on every rank; what lies beyond the vocabulary is cut off again.
+    """
+
+    def __init__(self, weight: torch.Tensor, vocab_size: int, group: TpGroup) -> None:
+        num_padding = ceil_div(vocab_size, group.rank.size) - weight.shape[0]
+        padded = F.pad(weight, (0, 0, 0, num_padding)) if num_padding else weight
+        self._product = ColumnLinear([padded])
+        self._vocab_size = vocab_size
+        self._group = group
+        self.num_bytes = self._product.num_bytes
+
+    def __call__(self, hidden: torch.Tensor, batch: ForwardBatch) -> torch.Tensor:
+        """(T, hidden_size) to (S, vocab_size), in the model's type."""
+        if batch.logit_rows.shape[0] == 0:
+            return hidden.new_empty(0, self._vocab_size)
+        own_logits = self._product(hidden[batch.logit_rows])
+        return self._group.all_gather_columns(own_logits)[:, : self._vocab_size]

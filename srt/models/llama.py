@@ -1,0 +1,59 @@
+"""Llama, and the models that differ from it only in what ModelConfig says: Mistral, Qwen 2, Qwen 3.
+
+Mistral has sliding windows, Qwen 2 biases on q, k and v, Qwen 3 norms on q and k; all are options of the blocks.
+Next on the request's path: srt/layers/attention_layer.py
+"""
+
+import torch
+
+from srt.configs.model_config import ModelConfig
+from srt.distributed.collectives import TpGroup
+from srt.distributed.rank import RankInfo
+from srt.forward_batch import ForwardBatch
+from srt.layers.attention.backend import PreparedAttention
+from srt.layers.embedding import VocabEmbedding
+from srt.layers.lm_head import LmHead
+from srt.layers.norm import RMSNorm
+from srt.layers.rotary import RotaryEmbedding
+from srt.model_loader.shard import Slice, padded_span, rows
+from srt.models.decoder import DecoderLayer, Slices, Weights
+
+
+class CausalModel:
+    """Embedding, layers, norm, head, as one rank has them."""
+
+    def __init__(self, config: ModelConfig, weights: Weights, group: TpGroup) -> None:
+        vocab = padded_span(config.vocab_size, group.rank)
+        embedding_weight = weights.pop("model.embed_tokens.weight")
+        head_weight = embedding_weight if config.tie_word_embeddings else weights.pop("lm_head.weight")
+        self._embed = VocabEmbedding(embedding_weight, vocab.start, group)
+        self._rotary = RotaryEmbedding(
+            config.rope, dtype=embedding_weight.dtype, device=str(embedding_weight.device)
+        )
+        self._layers = [
+            DecoderLayer(f"model.layers.{layer}", layer, config, weights, group)
+            for layer in range(config.num_layers)
+        ]
+        self._norm = RMSNorm(weights.pop("model.norm.weight"), config.rms_norm_eps)
+        self._head = LmHead(head_weight, config.vocab_size, group)
+        layer_bytes = sum(layer.num_bytes for layer in self._layers)
+        self.num_bytes = self._embed.num_bytes + layer_bytes + self._head.num_bytes
+
+    @staticmethod
+    def slices(config: ModelConfig, rank: RankInfo) -> Slices:
+        """The weights that a rank is made of, by their names in the checkpoint."""
+        vocab_rows = rows(padded_span(config.vocab_size, rank), config.vocab_size, config.hidden_size)
+        wanted = {"model.embed_tokens.weight": vocab_rows, "model.norm.weight": Slice((config.hidden_size,))}
+        for layer in range(config.num_layers):
+            wanted |= DecoderLayer.slices(f"model.layers.{layer}", config, rank)
+        if not config.tie_word_embeddings:
+            wanted["lm_head.weight"] = vocab_rows
+        return wanted
+
+    def __call__(self, batch: ForwardBatch, attention: PreparedAttention) -> torch.Tensor:
+        """(S, vocab_size) logits in the model's type, the same bits on every rank."""
+        stream = self._embed(batch.input_ids)  # (T, hidden_size)
+        rotation = self._rotary.rotation(batch.positions)
+        for layer in self._layers:
+            stream = layer(stream, rotation, attention)
+        return self._head(self._norm(stream), batch)
