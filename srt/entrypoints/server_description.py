@@ -1,17 +1,12 @@
 """/model_info and /server_info: what is served, and with which flags, secrets left out."""
 
-import dataclasses
-from typing import Any
-
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 import srt
 from srt.engine_client import EngineClient
-from srt.server_args.flag import FlagInfo
+from srt.server_args.checks import public_flags
 from srt.server_args.server_args import ServerArgs
-
-REDACTED = "***"
 
 
 class ServerDescription:
@@ -19,7 +14,7 @@ class ServerDescription:
 
     def __init__(self, client: EngineClient, args: ServerArgs) -> None:
         self._client = client
-        self._flags = visible_flags(args)
+        self._flags = public_flags(args)
 
     async def model_info(self, request: Request) -> Response:
         """What is served."""
@@ -57,13 +52,3 @@ class ServerDescription:
                 "version": srt.__version__,
             }
         )
-
-
-def visible_flags(args: ServerArgs) -> dict[str, Any]:
-    """Every flag by name; a secret that is set shows as REDACTED."""
-    flags = {}
-    for field in dataclasses.fields(args):
-        info: FlagInfo = field.metadata["flag"]
-        value = getattr(args, field.name)
-        flags[field.name] = REDACTED if info.secret and value is not None else value
-    return flags
