@@ -1,0 +1,102 @@
+"""`Batch`: the requests of one step, turned into what the model and the sampler read.
+
+There is one kind of batch: rows of (request, number of new tokens), those with one new token first. A row
+whose last known token is among its new ones also samples the next.
+Next on the request's path: srt/model_executor/model_runner.py
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from managers.scheduler.request import Request
+from mem_cache.prefix_cache import Slots
+from srt.forward_batch import ForwardBatch
+from srt.sampling.batch_params import SampleRow
+
+
+class Row(NamedTuple):
+    """So many new tokens of one request."""
+
+    request: Request
+    num_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """One step's work. `sampling` are the requests that get a token, in the order of the logits."""
+
+    rows: list[Row]
+    num_decode_rows: int
+    sampling: list[Request]
+
+    @staticmethod
+    def of(rows: Sequence[Row]) -> "Batch":
+        """Order the rows. The slots of all new tokens are taken already."""
+        decode = [row for row in rows if row.num_tokens == 1]
+        ordered = decode + [row for row in rows if row.num_tokens != 1]
+        sampling = [row.request for row in ordered if _samples(row)]
+        return Batch(ordered, len(decode), sampling)
+
+    @property
+    def num_tokens(self) -> int:
+        """New tokens of all rows."""
+        return sum(row.num_tokens for row in self.rows)
+
+    def forward_batch(self, slot_table: Slots, device: str) -> ForwardBatch:
+        """What the model reads. `slot_table` has a row for each of ours, this step's slots included."""
+        lens = np.array([row.num_tokens for row in self.rows], np.int64)
+        starts = np.array([row.request.num_computed for row in self.rows], np.int64)
+        row_starts = np.zeros(len(lens) + 1, np.int32)
+        np.cumsum(lens, out=row_starts[1:])
+        row_of_token = np.repeat(np.arange(len(lens)), lens)
+        positions = np.arange(row_starts[-1]) + np.repeat(starts - row_starts[:-1], lens)
+        ends = [end - 1 for row, end in zip(self.rows, row_starts[1:].tolist(), strict=True) if _samples(row)]
+        seq_lens = starts + lens
+
+        def tensor(values: npt.NDArray[np.int64] | npt.NDArray[np.int32]) -> torch.Tensor:
+            return torch.from_numpy(values).to(device)
+
+        return ForwardBatch(
+            input_ids=tensor(self._input_ids()),
+            positions=tensor(positions),
+            out_slots=tensor(slot_table[row_of_token, positions].astype(np.int64)),
+            row_starts=tensor(row_starts),
+            seq_lens=tensor(seq_lens.astype(np.int32)),
+            slot_table=tensor(slot_table),
+            logit_rows=tensor(np.array(ends, np.int64)),
+            num_decode_rows=self.num_decode_rows,
+            row_lens_host=tuple(lens.tolist()),
+            seq_lens_host=tuple(seq_lens.tolist()),
+        )
+
+    def sample_rows(self) -> list[SampleRow]:
+        """What the sampler reads, one for each of `sampling`."""
+        return [_sample_row(request) for request in self.sampling]
+
+    def _input_ids(self) -> npt.NDArray[np.int64]:
+        decode = [row.request.token_at(row.request.num_computed) for row in self.rows[: self.num_decode_rows]]
+        parts: list[npt.NDArray[np.int64] | npt.NDArray[np.int32]] = [np.array(decode, np.int64)]
+        for request, num_tokens in self.rows[self.num_decode_rows :]:
+            parts.append(request.token_ids(request.num_computed, request.num_computed + num_tokens))
+        return np.concatenate(parts).astype(np.int64)
+
+
+def _samples(row: Row) -> bool:
+    request = row.request
+    return row.num_tokens == request.num_uncomputed and request.rules.max_new_tokens > 0
+
+
+def _sample_row(request: Request) -> SampleRow:
+    seen = request.seen_tokens
+    return SampleRow(
+        params=request.sampling,
+        position=request.num_tokens,
+        seen_ids=seen.ids if seen is not None else None,
+        seen_output_counts=seen.output_counts if seen is not None else None,
+        banned_ids=request.banned_ids if request.num_output < request.rules.min_new_tokens else None,
+    )

@@ -1,0 +1,97 @@
+"""`build_scheduler`: one rank's scheduler out of its parts, the model and the sockets being given."""
+
+from dataclasses import dataclass
+
+from managers.scheduler.control import Facts
+from managers.scheduler.decision_digest import DecisionDigest
+from managers.scheduler.intake import RequestIntake
+from managers.scheduler.output_builder import OutputBuilder
+from managers.scheduler.request_memory import RequestMemory
+from managers.scheduler.scheduler import Outbox, Scheduler, TokenSampler
+from managers.scheduler.stats import StatsKeeper
+from managers.scheduler.step_planner import StepPlanner
+from managers.scheduler.waiting_queue import WaitingQueue
+from mem_cache.build import KVMemory, build_kv_memory
+from srt.forward_batch import Runner
+from srt.tokenizer.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchedulerSettings:
+    """Everything that was decided for the scheduler. The same on every rank."""
+
+    vocab_size: int
+    eos_token_ids: tuple[int, ...]
+    context_length: int
+    capacity: int  # tokens of KV
+    page_size: int = 1
+    use_radix_cache: bool = True
+    chunk_size: int = 512
+    max_running_requests: int = 64
+    max_queued_requests: int | None = None
+    policy: str = "fcfs"
+    stream_interval: int = 1
+    decode_log_interval: int = 40
+    device: str = "cpu"
+
+    @property
+    def usable_capacity(self) -> int:
+        """Tokens of KV in whole pages."""
+        return self.capacity - self.capacity % self.page_size
+
+    @property
+    def length_limit(self) -> int:
+        """The longest prompt and answer together."""
+        return min(self.context_length, self.usable_capacity)
+
+
+def build_scheduler(
+    settings: SchedulerSettings,
+    *,
+    runner: Runner,
+    sampler: TokenSampler,
+    tokenizer: Tokenizer,
+    outbox: Outbox,
+    facts: Facts | None = None,
+) -> Scheduler:
+    """An idle scheduler, whole."""
+    digest = DecisionDigest()
+    memory = RequestMemory(lambda: _build_books(settings), digest)
+    waiting = WaitingQueue(settings.policy)
+    return Scheduler(
+        intake=RequestIntake(
+            vocab_size=settings.vocab_size,
+            eos_token_ids=settings.eos_token_ids,
+            length_limit=settings.length_limit,
+            shares_prefixes=settings.use_radix_cache,
+            tokenizer=tokenizer,
+        ),
+        waiting=waiting,
+        planner=StepPlanner(
+            waiting=waiting,
+            memory=memory,
+            digest=digest,
+            chunk_size=settings.chunk_size,
+            max_running_requests=settings.max_running_requests,
+        ),
+        memory=memory,
+        runner=runner,
+        sampler=sampler,
+        digest=digest,
+        output=OutputBuilder(settings.stream_interval),
+        outbox=outbox,
+        keeper=StatsKeeper(settings.decode_log_interval),
+        facts=facts or {},
+        max_queued_requests=settings.max_queued_requests,
+        device=settings.device,
+    )
+
+
+def _build_books(settings: SchedulerSettings) -> KVMemory:
+    return build_kv_memory(
+        capacity=settings.capacity,
+        page_size=settings.page_size,
+        use_radix_cache=settings.use_radix_cache,
+        num_rows=settings.max_running_requests,
+        context_length=settings.length_limit,
+    )

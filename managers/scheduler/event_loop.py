@@ -1,0 +1,51 @@
+"""The two loops: rank 0 leads, the other ranks follow. One turn after another until told to stop.
+
+The result of a step is applied before the next turn begins, so nothing lags: a request that ends frees its
+memory in the very step, and a stop string or an abort costs no extra token.
+Next on the request's path: managers/scheduler/scheduler.py
+"""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from managers.messages import SchedulerInput, Shutdown
+from managers.scheduler.rank_broadcast import Tick, TickReceiver, TickSender, check_agreement
+from managers.scheduler.scheduler import Outbox, Scheduler
+
+# How long an idle rank 0 sleeps on its socket before it lets the others know that it lives.
+HEARTBEAT_S = 1.0
+
+
+class Inbox(Protocol):
+    """Where messages come from: managers.ipc.Receiver, or a test's list."""
+
+    def receive(self, timeout_s: float) -> list[SchedulerInput]:
+        """Everything that has arrived, waiting up to `timeout_s` for the first."""
+        ...
+
+
+def lead(
+    scheduler: Scheduler, inbox: Inbox, ticks: TickSender, outbox: Outbox, clock: Callable[[], float]
+) -> None:
+    """Rank 0: take in messages, plan, tell the others, compute. Returns after a Shutdown, having passed it on."""
+    while not scheduler.is_shut_down:
+        messages = inbox.receive(HEARTBEAT_S if scheduler.is_idle else 0.0)
+        turn = scheduler.plan_turn(clock(), messages)
+        ticks.send(
+            Tick(number=turn.number, clock=turn.clock, messages=messages, digest=turn.digest, rows=turn.rows)
+        )
+        scheduler.run_turn(turn)
+    outbox.send(Shutdown())
+
+
+def follow(scheduler: Scheduler, ticks: TickReceiver, rank: int) -> None:
+    """Another rank: plan the same, check that it is the same, compute. Raises LockstepDivergence."""
+    while not scheduler.is_shut_down:
+        follow_turn(scheduler, ticks.receive(), rank)
+
+
+def follow_turn(scheduler: Scheduler, tick: Tick, rank: int) -> None:
+    """One turn. The check comes before the model: a difference must never reach a collective."""
+    turn = scheduler.plan_turn(tick.clock, tick.messages)
+    check_agreement(tick, rank=rank, number=turn.number, digest=turn.digest, rows=turn.rows)
+    scheduler.run_turn(turn)

@@ -1,0 +1,65 @@
+"""Check the books: every slot is free, cached or a running request's; on an idle scheduler nobody holds any.
+
+A violation is our bug. A running server says so, counts it and repairs it; tests make it fatal.
+"""
+
+import logging
+from collections.abc import Sequence
+
+from managers.scheduler.request import Request
+from managers.scheduler.request_memory import RequestMemory
+from mem_cache.books import take_stock
+
+logger = logging.getLogger(__name__)
+
+
+def find_violations(memory: RequestMemory, running: Sequence[Request]) -> list[str]:
+    """What is wrong with the books, worded for the log; empty when they balance. Costs O(capacity)."""
+    books = memory.books
+    stock = take_stock(books, [memory.own_slots(request) for request in running])
+    found: list[str] = []
+    if not stock.balances:
+        found.append(f"slots lost: {stock.lost[:20].tolist()}, held twice: {stock.doubled[:20].tolist()}")
+    total = stock.num_free + stock.num_evictable + stock.num_protected + stock.num_in_flight
+    if total != stock.capacity:
+        found.append(f"the parts add up to {total}, not to the capacity: {stock}")
+    rows = books.table.stats()
+    if rows.num_rows - rows.num_free != len(running):
+        found.append(f"{rows.num_rows - rows.num_free} rows are taken, {len(running)} requests run")
+    if not running and stock.num_protected:
+        found.append(f"{stock.num_protected} cached tokens are locked, but no request runs")
+    for request in running:
+        holding = request.holding
+        if holding is None or holding.num_slots != request.num_computed:
+            found.append(f"request {request.id}: {request.num_computed} tokens computed, holds {holding}")
+    try:
+        books.cache.check()
+    except AssertionError as error:
+        found.append(f"prefix cache: {error}")
+    return found
+
+
+def is_balanced(memory: RequestMemory) -> bool:
+    """The part of the check of an idle scheduler that costs nothing."""
+    stats = memory.stats()
+    rows = memory.books.table.stats()
+    return (
+        stats.num_free + stats.num_evictable == stats.capacity
+        and stats.num_protected == 0
+        and rows.num_free == rows.num_rows
+    )
+
+
+def check_idle(memory: RequestMemory) -> bool:
+    """Check the books of an idle scheduler and repair them; whether they had to be.
+
+    The repair opens new books: what was cached is forgotten, which costs time, never correctness.
+    """
+    violations = find_violations(memory, ())
+    if not violations:
+        return False
+    logger.error(
+        "KV memory does not add up on an idle scheduler; opening new books. %s", "; ".join(violations)
+    )
+    memory.rebuild()
+    return True

@@ -1,0 +1,142 @@
+"""`Request`: one request's life inside the scheduler.
+
+A request is a sequence of tokens, prompt and output, of which the first `num_computed` have KV; a step
+computes some more. When all are computed, the step also samples the next. That is all there is to prefill,
+chunked prefill, decode and going on after a retraction.
+
+    waiting ──► running ──► finished          (each arrow into "finished" may also be an abort)
+       ▲───────────┘ retracted
+"""
+
+import enum
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from managers.messages.base import RequestId
+from managers.scheduler.finish import FinishRules
+from managers.scheduler.seen_tokens import SeenTokens
+from managers.scheduler.stop_strings import StopStrings
+from mem_cache.prefix_cache import Namespace, PrefixNode, TokenIds
+from srt.sampling.params import SamplingParams
+
+# As many of the prompt's last tokens as a decoder may want to see; a few are enough for any tokenizer.
+PROMPT_TAIL_LEN = 8
+
+
+def tail_of(prompt_ids: TokenIds) -> list[int]:
+    """The last few ids of a prompt."""
+    tail: list[int] = prompt_ids[-PROMPT_TAIL_LEN:].tolist()
+    return tail
+
+
+class Stage(enum.Enum):
+    """Where a request is."""
+
+    WAITING = enum.auto()
+    RUNNING = enum.auto()
+    FINISHED = enum.auto()
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class Holding:
+    """KV that one request holds; only request_memory.py changes it.
+
+    `row` of the request table lists all `num_slots` of them. The first `num_shared` are the prefix cache's, kept
+    by one lock on `node`; the rest are the request's own.
+    """
+
+    row: int
+    node: PrefixNode
+    num_shared: int
+    num_slots: int
+    last_slot: int = 0  # of the request's own; matters only inside a page
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class Request:
+    """One prompt and its growing answer. `arrival` numbers the requests of a scheduler, and breaks every tie."""
+
+    id: RequestId
+    arrival: int
+    prompt_ids: TokenIds
+    sampling: SamplingParams
+    rules: FinishRules
+    stream: bool
+    namespace: Namespace = ()
+    leader: "Request | None" = None  # whose prompt is the same; None also when it need not be waited for
+    seen_tokens: SeenTokens | None = None
+    stop_strings: StopStrings | None = None
+    banned_ids: npt.NDArray[np.int64] | None = None  # before min_new_tokens
+
+    stage: Stage = Stage.WAITING
+    output_ids: list[int] = field(default_factory=list)
+    num_computed: int = 0
+    holding: Holding | None = None
+    has_computed_prompt: bool = False  # once true it stays true, retracted or not
+    num_cached_tokens: int | None = None  # of the prompt, when it was first admitted
+    num_expected_cached: int = 0  # an estimate while it waits, for load figures
+    num_retractions: int = 0
+    num_overtaken: int = 0  # requests that arrived later and were admitted earlier
+    num_emitted: int = 0  # output tokens sent on
+    is_opened: bool = False  # whether the detokenizer knows it
+
+    @property
+    def prompt_len(self) -> int:
+        """Tokens of the prompt."""
+        return len(self.prompt_ids)
+
+    @property
+    def num_output(self) -> int:
+        """Tokens generated so far."""
+        return len(self.output_ids)
+
+    @property
+    def num_tokens(self) -> int:
+        """Known tokens: prompt and output."""
+        return len(self.prompt_ids) + len(self.output_ids)
+
+    @property
+    def num_uncomputed(self) -> int:
+        """Known tokens without KV. At least one while the request runs."""
+        return len(self.prompt_ids) + len(self.output_ids) - self.num_computed
+
+    @property
+    def num_tokens_left(self) -> int:
+        """Tokens it may still generate."""
+        return self.rules.max_new_tokens - len(self.output_ids)
+
+    @property
+    def waits_for_leader(self) -> bool:
+        """Whether another request is about to compute this one's prompt."""
+        leader = self.leader
+        return leader is not None and leader.stage is not Stage.FINISHED and not leader.has_computed_prompt
+
+    def token_ids(self, start: int, stop: int) -> TokenIds:
+        """The known tokens [start, stop)."""
+        prompt_len = len(self.prompt_ids)
+        if stop <= prompt_len:
+            return self.prompt_ids[start:stop]
+        output = np.array(self.output_ids[max(start - prompt_len, 0) : stop - prompt_len], np.int32)
+        return np.concatenate([self.prompt_ids[start:], output]) if start < prompt_len else output
+
+    def token_at(self, position: int) -> int:
+        """One known token."""
+        prompt_len = len(self.prompt_ids)
+        return (
+            self.output_ids[position - prompt_len]
+            if position >= prompt_len
+            else int(self.prompt_ids[position])
+        )
+
+    @property
+    def prompt_tail(self) -> list[int]:
+        """The prompt's last few ids, for whoever decodes the answer."""
+        return tail_of(self.prompt_ids)
+
+    def append(self, token_id: int) -> None:
+        """One more output token."""
+        self.output_ids.append(token_id)
+        if self.seen_tokens is not None:
+            self.seen_tokens.add(token_id)

@@ -1,0 +1,263 @@
+"""`Scheduler`: owns the parts, hands each message and each step to the right one.
+
+A turn has two halves. `plan_turn` applies the messages and decides; everything it does depends on its arguments
+and on earlier turns only, so every rank decides the same. `run_turn` computes what was decided.
+Next on the request's path: managers/scheduler/waiting_queue.py
+"""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, assert_never
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from managers.messages import (
+    AbortRequest,
+    DetokenizerInput,
+    FlushCache,
+    GetState,
+    RequestId,
+    SchedulerInput,
+    Shutdown,
+    TokenizedRequest,
+)
+from managers.scheduler.batch import Batch
+from managers.scheduler.control import Facts, flush_cache, report_state
+from managers.scheduler.decision_digest import Decision, DecisionDigest
+from managers.scheduler.finish import CLIENT_LEFT, Finish, broken, refused
+from managers.scheduler.intake import RequestIntake
+from managers.scheduler.invariants import check_idle, is_balanced
+from managers.scheduler.output_builder import OutputBuilder
+from managers.scheduler.request import Request, Stage
+from managers.scheduler.request_memory import RequestMemory
+from managers.scheduler.result_processor import ResultProcessor
+from managers.scheduler.stats import LoadReports, SchedulerStats, StatsKeeper, log_step
+from managers.scheduler.step_planner import StepPlan, StepPlanner
+from managers.scheduler.waiting_queue import WaitingQueue
+from srt.forward_batch import Runner
+from srt.sampling.batch_params import SampleRow
+
+logger = logging.getLogger(__name__)
+
+
+class Outbox(Protocol):
+    """Where messages for the detokenizer go: a socket on rank 0, nowhere on the others."""
+
+    def send(self, message: DetokenizerInput) -> None:
+        """Queue one message; never blocks."""
+        ...
+
+
+class TokenSampler(Protocol):
+    """What the scheduler needs of srt.sampling.sampler."""
+
+    def sample(self, logits: torch.Tensor, rows: Sequence[SampleRow]) -> npt.NDArray[np.int64]:
+        """One token id a row."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One turn, decided but not yet run. `rows` and `digest` are what ranks compare."""
+
+    number: int
+    clock: float
+    batch: Batch | None
+    admitted: list[Request]
+    digest: bytes
+    rows: list[int] = field(default_factory=list)
+
+
+class Scheduler:
+    """One rank's scheduler. The same calls with the same arguments make the same decisions on every rank."""
+
+    def __init__(
+        self,
+        *,
+        intake: RequestIntake,
+        waiting: WaitingQueue,
+        planner: StepPlanner,
+        memory: RequestMemory,
+        runner: Runner,
+        sampler: TokenSampler,
+        digest: DecisionDigest,
+        output: OutputBuilder,
+        outbox: Outbox,
+        keeper: StatsKeeper,
+        facts: Facts,
+        max_queued_requests: int | None,
+        device: str = "cpu",
+    ) -> None:
+        self._intake = intake
+        self._waiting = waiting
+        self._planner = planner
+        self._memory = memory
+        self._runner = runner
+        self._sampler = sampler
+        self._digest = digest
+        self._output = output
+        self._outbox = outbox
+        self._keeper = keeper
+        self._facts = facts
+        self._max_queued_requests = max_queued_requests
+        self._device = device
+        self._results = ResultProcessor(memory, output, digest)
+        self._loads = LoadReports()
+        self._live: dict[RequestId, Request] = {}
+        self._turn_number = 0
+        self._needs_full_check = False
+        self.is_shut_down = False
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no request runs or waits."""
+        return not self._live
+
+    @property
+    def running(self) -> Sequence[Request]:
+        """Requests that hold KV, by arrival."""
+        return self._planner.running
+
+    def plan_turn(self, clock: float, messages: Sequence[SchedulerInput]) -> Turn:
+        """Apply the messages, choose what runs. Decisions only: nothing is computed yet."""
+        self._turn_number += 1
+        for message in messages:
+            self._apply(message, clock)
+        plan = self._planner.plan()
+        while plan.hopeless is not None:
+            self._retire(plan.hopeless, broken("the KV memory has no room for this request"))
+            plan = self._planner.plan()
+        self._keeper.admitted(plan.admitted)
+        self._keeper.num_retractions += len(plan.retracted)
+        turn = self._turn(plan, clock)
+        self._send_output()
+        return turn
+
+    def run_turn(self, turn: Turn) -> None:
+        """Compute the turn's batch, apply the results, tell the detokenizer."""
+        if turn.batch is not None:
+            token_ids = self._compute(turn.batch)
+            self._keeper.throughput.add(len(token_ids), turn.clock)
+            ended = self._results.apply(turn.batch, token_ids)
+            self._forget(ended)
+            if self._keeper.is_log_due(turn.batch):
+                log_step(turn.batch, turn.admitted, self.stats())
+        else:
+            self._keeper.throughput.add(0, turn.clock)
+        self._send_output()
+        self._look_after_idle(ran=turn.batch is not None)
+        if self._loads.is_due(len(self._planner.running), len(self._waiting), turn.clock):
+            self._outbox.send(self.stats().as_load())
+
+    def stats(self) -> SchedulerStats:
+        """How things are now."""
+        return SchedulerStats(
+            turn=self._turn_number,
+            num_running=len(self._planner.running),
+            num_waiting=len(self._waiting),
+            num_waiting_uncached_tokens=sum(
+                request.num_tokens - request.num_expected_cached for request in self._waiting
+            ),
+            memory=self._memory.stats(),
+            max_running_requests=self._planner.max_running_requests,
+            gen_throughput=self._keeper.throughput.rate,
+            cache_hit_rate=self._keeper.cache_hit_rate,
+            num_finished=self._keeper.num_finished,
+            num_retractions=self._keeper.num_retractions,
+            num_repairs=self._keeper.num_repairs,
+        )
+
+    def _apply(self, message: SchedulerInput, clock: float) -> None:
+        match message:
+            case TokenizedRequest():
+                self._add(message)
+            case AbortRequest(request_ids=request_ids):
+                for request_id in request_ids:
+                    request = self._live.get(request_id)
+                    if request is not None:
+                        self._retire(request, CLIENT_LEFT)
+            case FlushCache():
+                reply = flush_cache(message, len(self._planner.running), len(self._waiting), self._memory)
+                if reply.done:
+                    self._keeper.forget_hits()
+                self._outbox.send(reply)
+            case GetState():
+                self._outbox.send(report_state(message, self._facts, self.stats()))
+            case Shutdown():
+                self.is_shut_down = True
+            case _:
+                assert_never(message)
+
+    def _add(self, message: TokenizedRequest) -> None:
+        if message.request_id in self._live:
+            logger.error("request %d came twice; the second is ignored", message.request_id)
+            return
+        request = self._refusal() or self._intake.accept(message, self._live)
+        if isinstance(request, Finish):
+            self._output.refused(message.request_id, len(message.input_ids) // 4, request)
+            self._digest.record(Decision.FINISH, (message.request_id,))
+            return
+        if request.waits_for_leader:
+            request.num_expected_cached = request.prompt_len - 1
+        else:
+            request.num_expected_cached = self._memory.num_cached(request)
+        self._live[request.id] = request
+        self._waiting.add(request)
+        self._planner.somebody_left()  # a newcomer may be small enough where others are not
+
+    def _refusal(self) -> Finish | None:
+        if self._max_queued_requests is None:
+            return None
+        num_places = self._planner.max_running_requests - len(self._planner.running)
+        if len(self._waiting) < self._max_queued_requests + num_places:
+            return None
+        return refused("the server is at its limit of waiting requests; try again later", status_code=503)
+
+    def _retire(self, request: Request, finish: Finish) -> None:
+        if request.stage is Stage.WAITING:
+            self._waiting.remove(request)
+        self._results.retire(request, finish)
+        self._forget([request])
+
+    def _forget(self, ended: Sequence[Request]) -> None:
+        if not ended:
+            return
+        for request in ended:
+            del self._live[request.id]
+        self._planner.running[:] = [
+            request for request in self._planner.running if request.stage is Stage.RUNNING
+        ]
+        self._planner.somebody_left()
+        self._keeper.num_finished += len(ended)
+
+    def _turn(self, plan: StepPlan, clock: float) -> Turn:
+        batch = Batch.of(plan.rows) if plan.rows else None
+        rows = [number for row in batch.rows for number in (row.request.id, row.num_tokens)] if batch else []
+        self._digest.record(Decision.ROWS, rows)
+        return Turn(self._turn_number, clock, batch, plan.admitted, self._digest.value(), rows)
+
+    def _compute(self, batch: Batch) -> npt.NDArray[np.int64]:
+        slot_table = self._memory.slot_table([row.request for row in batch.rows])
+        logits = self._runner.forward(batch.forward_batch(slot_table, self._device))
+        if not batch.sampling:
+            return np.empty(0, np.int64)
+        return self._sampler.sample(logits, batch.sample_rows())
+
+    def _send_output(self) -> None:
+        message = self._output.take()
+        if message is not None:
+            self._outbox.send(message)
+
+    def _look_after_idle(self, *, ran: bool) -> None:
+        """Check the books: cheaply when the last request leaves, thoroughly once nothing came since."""
+        self._needs_full_check |= ran
+        if not self.is_idle:
+            return
+        if is_balanced(self._memory) and (ran or not self._needs_full_check):
+            return
+        self._needs_full_check = False
+        if check_idle(self._memory):
+            self._keeper.num_repairs += 1

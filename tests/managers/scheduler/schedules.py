@@ -1,0 +1,120 @@
+"""Random schedules from a seed: settings, requests, and when things happen."""
+
+import random
+from dataclasses import dataclass, replace
+
+from managers.scheduler.build import SchedulerSettings
+from srt.sampling.params import SamplingParams
+from tests.fakes.model_runner import ALPHABET
+from tests.managers.scheduler.solo import Answer, solo
+from tests.managers.scheduler.world import SETTINGS, World, greedy
+
+
+@dataclass(frozen=True)
+class PlannedRequest:
+    """One prompt with `n` equal answers, arriving before turn `arrives`; maybe aborted before a later one."""
+
+    prompt_ids: list[int]
+    sampling: SamplingParams
+    n: int
+    stream: bool
+    arrives: int
+    aborted: int | None
+    namespace: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Everything that happens to one world."""
+
+    settings: SchedulerSettings
+    requests: list[PlannedRequest]
+
+    @staticmethod
+    def of(seed: int) -> "Schedule":
+        """The same schedule for the same seed."""
+        rng = random.Random(seed)
+        page_size = rng.choice([1, 1, 4, 16])
+        capacity = rng.choice([64, 80, 112, 200]) // page_size * page_size
+        settings = replace(
+            SETTINGS,
+            capacity=capacity,
+            page_size=page_size,
+            use_radix_cache=rng.random() < 0.8,
+            chunk_size=rng.choice([1, 3, 8, 16, 64, 1000]),
+            max_running_requests=rng.choice([1, 2, 4, 8, 16]),
+            policy=rng.choice(["fcfs", "lpm"]),
+            stream_interval=rng.choice([1, 1, 3]),
+            context_length=rng.choice([60, 1000]),
+        )
+        trunks = [_text(rng, rng.randint(5, 25)) for _ in range(2)]
+        requests = [_request(rng, trunks, settings.length_limit) for _ in range(rng.randint(3, 9))]
+        return Schedule(settings, requests)
+
+    @property
+    def last_event(self) -> int:
+        """The turn before which the last thing happens."""
+        return max(max(request.arrives, request.aborted or 0) for request in self.requests)
+
+    def send_events(self, turn: int, world: World, ids: dict[int, list[int]]) -> None:
+        """Send what happens before `turn`; `ids` keeps the request ids of each planned request."""
+        for index, request in enumerate(self.requests):
+            if request.arrives == turn:
+                ids[index] = []
+                for _ in range(request.n):
+                    leader = ids[index][0] if ids[index] else None
+                    ids[index].append(
+                        world.add(
+                            request.prompt_ids,
+                            request.sampling,
+                            stream=request.stream,
+                            leader=leader,
+                            namespace=request.namespace,
+                        )
+                    )
+            if request.aborted == turn:
+                world.abort(*ids[index])
+
+
+def check_answers(schedule: Schedule, world: World, ids: dict[int, list[int]]) -> None:
+    """Every request has its solo answer; an aborted one, a beginning of it."""
+    for index, request in enumerate(schedule.requests):
+        expected = solo(request.prompt_ids, request.sampling)
+        for request_id in ids[index]:
+            _check_answer(world.answer(request_id), expected, may_be_aborted=request.aborted is not None)
+
+
+def _check_answer(answer: Answer, expected: Answer, *, may_be_aborted: bool) -> None:
+    if may_be_aborted and answer.finish_type == "abort":
+        assert answer.token_ids == expected.token_ids[: len(answer.token_ids)]
+    else:
+        assert answer == expected
+
+
+def _request(rng: random.Random, trunks: list[list[int]], limit: int) -> PlannedRequest:
+    prompt_ids = rng.choice([[], *trunks, *trunks])[: rng.randint(1, 30)] + _text(rng, rng.randint(1, 20))
+    prompt_ids = prompt_ids[: limit - 2]
+    max_new_tokens = min(rng.choice([0, 1, 2, 10, 40, 60, 60]), limit - len(prompt_ids))
+    arrives = rng.choice([0, 0, rng.randint(0, 30)])
+    sampling = greedy(
+        max_new_tokens,
+        min_new_tokens=min(rng.choice([0, 0, 5]), max_new_tokens),
+        stop=rng.choice([(), (), (), ("abc",), ("gh", "h", "acd")]),
+        stop_token_ids=rng.choice([(), (), (), (), (ALPHABET[2],)]),
+        ignore_eos=rng.random() < 0.8,
+        no_stop_trim=rng.random() < 0.2,
+        frequency_penalty=rng.choice([0.0, 0.0, 0.5]),
+    )
+    return PlannedRequest(
+        prompt_ids=prompt_ids,
+        sampling=sampling,
+        n=rng.choice([1, 1, 1, 3]),
+        stream=rng.random() < 0.7,
+        arrives=arrives,
+        aborted=arrives + rng.randint(0, 40) if rng.random() < 0.2 else None,
+        namespace=rng.choice([(), (), ("tenant",)]),
+    )
+
+
+def _text(rng: random.Random, length: int) -> list[int]:
+    return [rng.choice(ALPHABET) for _ in range(length)]

@@ -1,0 +1,52 @@
+"""What a request must answer, whatever runs beside it: computed without batches, memory or caches."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from srt.sampling.params import SamplingParams
+from tests.fakes.model_runner import FIRST_CHOICE, SECOND_CHOICE, choices
+from tests.fakes.tokenizer import EOS_ID, ByteTokenizer
+
+TOKENIZER = ByteTokenizer()
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The whole output: ids, why it ended, and what was cut off."""
+
+    token_ids: list[int]
+    finish_type: str
+    matched: int | str | None = None
+    text_end: int | None = None
+    num_trimmed_tokens: int = 0
+
+
+def solo(prompt_ids: Sequence[int], params: SamplingParams) -> Answer:
+    """The answer of the fake model to a greedy request."""
+    output: list[int] = []
+    stop_ids = {*params.stop_token_ids, *(() if params.ignore_eos else (EOS_ID,))}
+    text = ""
+    while len(output) < (params.max_new_tokens or 0):
+        banned = stop_ids if len(output) < params.min_new_tokens else set()
+        output.append(_next_token([*prompt_ids, *output], output, params, banned))
+        before, text = text, TOKENIZER.decode(output)
+        counts = len(output) >= params.min_new_tokens
+        stops = [stop for stop in params.stop if text != before and text.endswith(stop)]
+        if counts and stops:
+            stop = max(stops, key=len)
+            return Answer(output, "stop", stop, len(text) - (0 if params.no_stop_trim else len(stop)))
+        if counts and output[-1] in stop_ids:
+            return Answer(output, "stop", output[-1], None, 0 if params.no_stop_trim else 1)
+    return Answer(output, "length")
+
+
+def _next_token(token_ids: list[int], output: list[int], params: SamplingParams, banned: set[int]) -> int:
+    first, second = choices(token_ids)
+    scores = {token_id: 0.0 for token_id in range(64)}  # of all others the lowest ids win
+    scores |= {token_id: 0.0 for token_id in output} | {first: FIRST_CHOICE, second: SECOND_CHOICE}
+    allowed = {
+        token_id: score - params.frequency_penalty * output.count(token_id)
+        for token_id, score in scores.items()
+        if token_id not in banned
+    }
+    return min(allowed, key=lambda token_id: (-allowed[token_id], token_id))
