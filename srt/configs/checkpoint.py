@@ -18,7 +18,7 @@ def find_model(model_path: str | None) -> Path:
     Symbolic links are kept: in a Hugging Face cache they carry the readable name. Raises StartupError.
     """
     if model_path is None:
-        return _find_default_model()
+        return find_default_model()
     path = Path(model_path).expanduser().absolute()
     if path.is_dir():
         return _find_in_folder(path)
@@ -35,8 +35,9 @@ def find_model(model_path: str | None) -> Path:
     return path
 
 
-def _find_default_model() -> Path:
-    spec = importlib.util.find_spec(DEFAULT_MODEL_PACKAGE)
+def find_default_model(package: str = DEFAULT_MODEL_PACKAGE) -> Path:
+    """The .gguf file inside an installed package, which is looked at but not imported. Raises StartupError."""
+    spec = importlib.util.find_spec(package)
     folders = spec.submodule_search_locations if spec is not None else None
     for folder in folders or ():
         for path in sorted(Path(folder).glob("*.gguf")):
