@@ -10,11 +10,14 @@ import logging
 import signal
 import socket
 import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from managers.launcher import FoundModel, RunningEngine
     from srt.server_args.server_args import ServerArgs
+
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 logger = logging.getLogger("launch_server")
 
@@ -55,10 +58,15 @@ async def _run(args: "ServerArgs", model: "FoundModel", sock: socket.socket) -> 
 
     task = asyncio.current_task()
     assert task is not None
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, task.cancel)
-    async with launch(args, model) as engine:
-        return await _serve(args, engine, sock)
+    _on_signals(task.cancel)
+    try:
+        async with launch(args, model) as engine:
+            return await _serve(args, engine, sock)
+    finally:
+        # All is done; a late signal must not change the exit code.
+        for number in SIGNALS:
+            asyncio.get_running_loop().remove_signal_handler(number)
+            signal.signal(number, signal.SIG_IGN)
 
 
 async def _serve(args: "ServerArgs", engine: "RunningEngine", sock: socket.socket) -> int:
@@ -71,8 +79,7 @@ async def _serve(args: "ServerArgs", engine: "RunningEngine", sock: socket.socke
     def on_signal() -> None:
         (told_twice if told_to_stop.is_set() else told_to_stop).set()
 
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, on_signal)
+    _on_signals(on_signal)
     open_port(sock)
     server = HttpServer(build_app(engine.client, args), sock)
     serving = asyncio.create_task(server.serve())
@@ -91,6 +98,11 @@ async def _serve(args: "ServerArgs", engine: "RunningEngine", sock: socket.socke
     if engine.death.done():
         logger.critical("the server ends: %s", engine.death.result())
     return 1 if engine.death.done() else 0
+
+
+def _on_signals(callback: Callable[[], object]) -> None:
+    for number in SIGNALS:
+        asyncio.get_running_loop().add_signal_handler(number, callback)
 
 
 if __name__ == "__main__":

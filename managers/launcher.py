@@ -18,7 +18,8 @@ from managers.ipc import AsyncReceiver, IpcAddresses, Sender
 from managers.messages.lifecycle import Failed, LauncherInput, Ready
 from managers.messages.to_scheduler import SchedulerInput
 from managers.messages.to_tokenizer_manager import TokenizerManagerInput
-from managers.process import Actor, Facts, start_actor
+from managers.process import Actor, Facts, keep_out_of_garbage_collection, start_actor
+from managers.startup_summary import startup_summary
 from managers.tokenizer_manager import TokenizerManager
 from managers.tokenizer_pool import TokenizerPool
 from srt.configs.checkpoint import find_model
@@ -49,6 +50,7 @@ class ProcessTree:
         self._loop = asyncio.get_running_loop()
         self._reports = AsyncReceiver[LauncherInput](addresses.launcher_input, LauncherInput)
         self._num_alive = 0
+        self._started = time.monotonic()
         self._all_ended = asyncio.Event()
         self._is_stopping = False
         self.death: asyncio.Future[str] = self._loop.create_future()
@@ -64,7 +66,6 @@ class ProcessTree:
 
     async def wait_ready(self) -> dict[str, Facts]:
         """What each child told when it was ready, by name. Raises StartupError when one fails or dies."""
-        started = time.monotonic()
         facts: dict[str, Facts] = {}
         while len(facts) < len(self._processes):
             reports = await self._next_reports(PROGRESS_INTERVAL_S)
@@ -77,7 +78,7 @@ class ProcessTree:
                             report.name,
                             len(facts),
                             len(self._processes),
-                            time.monotonic() - started,
+                            time.monotonic() - self._started,
                         )
                     case Failed():
                         raise StartupError(f"{report.name} cannot start: {report.message}")
@@ -85,7 +86,7 @@ class ProcessTree:
                 raise StartupError(self.death.result())
             if not reports:
                 missing = ", ".join(process.name for process in self._processes if process.name not in facts)
-                logger.info("still waiting for %s (%.0f s)", missing, time.monotonic() - started)
+                logger.info("still waiting for %s (%.0f s)", missing, time.monotonic() - self._started)
         return facts
 
     def fail(self, why: str) -> None:
@@ -171,9 +172,10 @@ async def launch(args: ServerArgs, model: FoundModel) -> AsyncIterator[RunningEn
             tree.start(_actors(args, addresses, model))
             pool = await asyncio.to_thread(_tokenizer_pool, args, model)
             facts = (await tree.wait_ready())[scheduler_name(0)]
-            async with _connected(
-                _model_info(args, model, facts, pool), pool, addresses, args, tree
-            ) as client:
+            model_info = _model_info(args, model, facts, pool)
+            logger.info("started:\n%s", "\n".join(startup_summary(model_info, facts)))
+            keep_out_of_garbage_collection()
+            async with _connected(model_info, pool, addresses, args, tree) as client:
                 yield RunningEngine(client=client, facts=facts, death=tree.death)
                 if not tree.death.done():
                     client.shut_down()

@@ -11,6 +11,7 @@ sends SIGINT, a service manager SIGTERM to the whole group; running requests mus
 
 import ctypes
 import faulthandler
+import gc
 import importlib
 import logging
 import multiprocessing
@@ -70,8 +71,15 @@ def report_ready(addresses: IpcAddresses, facts: Facts) -> None:
     Rank 0 of a scheduler gives at least `context_length`, `max_total_num_tokens` and `max_running_requests`. A
     fact `x` may have a companion `x_reason`: one clause that says why.
     """
+    keep_out_of_garbage_collection()
     name = multiprocessing.current_process().name
     send_once(addresses.launcher_input, Ready(name=name, facts=dict(facts)))
+
+
+def keep_out_of_garbage_collection() -> None:
+    """What exists now stays for good: looking at it again and again would stop every stream for a moment."""
+    gc.collect()
+    gc.freeze()
 
 
 def _run(actor: Actor, addresses: IpcAddresses, log_level: str, parent_pid: int) -> None:
