@@ -140,6 +140,7 @@ class FakeEngineClient:
         self.load_snapshots: Sequence[LoadSnapshot] = (LOAD,)
         self.requests: list[GenerateRequest] = []
         self.generations: list[FakeGeneration] = []
+        self.dispatch_was_blocked = asyncio.Event()
         self.dispatch_was_cancelled = asyncio.Event()
         self._dispatched: asyncio.Queue[FakeGeneration] = asyncio.Queue()
 
@@ -151,6 +152,7 @@ class FakeEngineClient:
             sampling.check_token_ids(self.model_info.vocab_size)
         prompt_token_ids = [await self.tokenize(prompt) for prompt in request.prompts]
         if self.is_dispatch_blocked:
+            self.dispatch_was_blocked.set()
             try:
                 await asyncio.Event().wait()
             finally:

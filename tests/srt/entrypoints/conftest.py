@@ -1,0 +1,7 @@
+import pytest
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    """Which loop runs async tests."""
+    return "asyncio"
