@@ -105,10 +105,11 @@ class WindowDecoder:
 
     def finish(self) -> str:
         """What was held back."""
-        return self._decode(self._window)[self._num_sent :]
+        return self._decode(self._window)[self._num_sent :] if self._window else ""
 
     def _settle(self) -> None:
         """The window's text is out; from here on it is only context."""
         self._num_settled = len(self._window)
-        self._settled_text = self._decode(self._window)
+        # Some decoders of the `tokenizers` package crash on nothing.
+        self._settled_text = self._decode(self._window) if self._window else ""
         self._num_sent = len(self._settled_text)
