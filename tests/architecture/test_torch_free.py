@@ -14,11 +14,15 @@ LIST_HEAVY_MODULES = "import sys; print(sorted({'torch', 'transformers'} & set(s
     "module",
     [
         "launch_server",
+        "managers.engine",
         "managers.launcher",
         "managers.tokenizer_manager",
         "managers.detokenizer_manager",
         "srt.entrypoints.http_server",
+        "srt.observability.logging",
+        "srt.server_args.checks",
         "srt.server_args.cli",
+        "srt.util.network",
     ],
 )
 def test_a_process_without_a_model_loads_no_torch(module: str) -> None:
