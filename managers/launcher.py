@@ -34,6 +34,8 @@ logger = logging.getLogger(__name__)
 
 # How long a child that was told to stop may take before it is killed.
 STOP_GRACE_S = 10.0
+# How long a killed one may take to be gone: longer only when the kernel itself hangs, in a driver say.
+KILL_GRACE_S = 10.0
 # Between two lines that say whom the start still waits for.
 PROGRESS_INTERVAL_S = 10.0
 # How long the last words of a dead child may take to get here: they are already in the socket.
@@ -111,8 +113,11 @@ class ProcessTree:
             self._loop.remove_reader(process.sentinel)
             process.kill()
         for process in self._processes:
-            process.join()
-            process.close()
+            process.join(KILL_GRACE_S)
+            if process.is_alive():
+                logger.error("%s, process %d, cannot be killed", process.name, process.pid or 0)
+            else:
+                process.close()
         self._processes.clear()
         self._reports.close()
 

@@ -181,7 +181,7 @@ class RequestState:
         self._news = []
         if self._error is None:
             num_tokens = sum(choice.completion_tokens for choice in self.choices)
-            logger.info("request %s: the client left after %d tokens", self.request_id, num_tokens)
+            logger.debug("request %s: given up after %d tokens", self.request_id, num_tokens)
         self._abort_open_choices()
         self.wake()
 
