@@ -1,0 +1,64 @@
+"""Admin requests, each with a reply of its own."""
+
+import asyncio
+
+import pytest
+
+from managers.messages import (
+    FlushCache,
+    FlushCacheReply,
+    GetState,
+    GetStateReply,
+    Shutdown,
+)
+from tests.managers.front import (
+    new_world,
+    until,
+)
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+async def test_flushing_gives_none_or_the_reason() -> None:
+    async with new_world() as world:
+        for done, answer in ((True, None), (False, "busy")):
+            flush = asyncio.create_task(world.manager.flush_cache())
+            await until(lambda: world.sent and isinstance(world.sent[-1], FlushCache))
+            control_id = world.sent.pop().control_id  # type: ignore[union-attr]
+            await world.say(FlushCacheReply(control_id=control_id, done=done, reason="busy"))
+            assert await flush == answer
+
+
+async def test_flushing_with_time_tries_again_until_the_engine_is_idle() -> None:
+    async with new_world() as world:
+        flush = asyncio.create_task(world.manager.flush_cache(timeout_s=60.0))
+        for done in (False, True):
+            await until(lambda: world.sent)
+            control_id = world.sent.pop().control_id  # type: ignore[union-attr]
+            await world.say(FlushCacheReply(control_id=control_id, done=done, reason="busy"))
+        assert await flush is None
+
+
+async def test_a_late_reply_is_never_taken_for_the_next_ones() -> None:
+    async with new_world() as world:
+        await world.say(GetStateReply(control_id=1, state={"turn": -1}))
+        state = asyncio.create_task(world.manager.server_state())
+        await until(lambda: world.sent)
+        assert isinstance(world.sent[0], GetState)
+        control_id = world.sent[0].control_id
+        await world.say(
+            GetStateReply(control_id=control_id + 1, state={"turn": 0}),
+            GetStateReply(control_id=control_id, state={"turn": 5}),
+        )
+        assert await state == {"turn": 5}
+
+
+async def test_shutting_down_sends_the_one_message() -> None:
+    async with new_world() as world:
+        world.manager.shut_down()
+        assert world.sent == [Shutdown()]
