@@ -47,8 +47,8 @@ class Batch:
         """New tokens of all rows."""
         return sum(row.num_tokens for row in self.rows)
 
-    def forward_batch(self, slot_table: Slots, device: str) -> ForwardBatch:
-        """What the model reads. `slot_table` has a row for each of ours, this step's slots included."""
+    def forward_batch(self, slot_table: Slots) -> ForwardBatch:
+        """What the model reads, on the host. `slot_table` has a row for each of ours, this step's slots included."""
         lens = np.array([row.num_tokens for row in self.rows], np.int64)
         starts = np.array([row.request.num_computed for row in self.rows], np.int64)
         row_starts = np.zeros(len(lens) + 1, np.int32)
@@ -59,7 +59,7 @@ class Batch:
         seq_lens = starts + lens
 
         def tensor(values: npt.NDArray[np.int64] | npt.NDArray[np.int32]) -> torch.Tensor:
-            return torch.from_numpy(values).to(device)
+            return torch.from_numpy(values)
 
         return ForwardBatch(
             input_ids=tensor(self._input_ids()),

@@ -15,6 +15,20 @@ from mem_cache.build import KVMemory, build_kv_memory
 from srt.forward_batch import Runner
 from srt.tokenizer.tokenizer import Tokenizer
 
+# Unless the user says otherwise: requests that decode at once, by the tokens of KV there are for each.
+MOST_RUNNING_REQUESTS = 256
+TOKENS_PER_RUNNING_REQUEST = 64
+
+
+def resolve_max_running_requests(asked: int | None, capacity: int) -> tuple[int, str]:
+    """How many requests may run at once in a KV pool of `capacity` tokens, and why."""
+    if asked is not None:
+        return min(asked, capacity), "as asked" if asked <= capacity else "as many as the KV cache has tokens"
+    by_memory = max(capacity // TOKENS_PER_RUNNING_REQUEST, 1)
+    return min(by_memory, MOST_RUNNING_REQUESTS), (
+        f"one for every {TOKENS_PER_RUNNING_REQUEST} tokens of KV cache, at most {MOST_RUNNING_REQUESTS}"
+    )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchedulerSettings:
@@ -32,7 +46,6 @@ class SchedulerSettings:
     policy: str = "fcfs"
     stream_interval: int = 1
     decode_log_interval: int = 40
-    device: str = "cpu"
 
     @property
     def usable_capacity(self) -> int:
@@ -83,7 +96,6 @@ def build_scheduler(
         keeper=StatsKeeper(settings.decode_log_interval),
         facts=facts or {},
         max_queued_requests=settings.max_queued_requests,
-        device=settings.device,
     )
 
 

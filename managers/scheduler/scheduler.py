@@ -89,7 +89,6 @@ class Scheduler:
         keeper: StatsKeeper,
         facts: Facts,
         max_queued_requests: int | None,
-        device: str = "cpu",
     ) -> None:
         self._intake = intake
         self._waiting = waiting
@@ -103,7 +102,6 @@ class Scheduler:
         self._keeper = keeper
         self._facts = facts
         self._max_queued_requests = max_queued_requests
-        self._device = device
         self._results = ResultProcessor(memory, output, digest)
         self._loads = LoadReports()
         self._live: dict[RequestId, Request] = {}
@@ -241,7 +239,7 @@ class Scheduler:
 
     def _compute(self, batch: Batch) -> npt.NDArray[np.int64]:
         slot_table = self._memory.slot_table([row.request for row in batch.rows])
-        logits = self._runner.forward(batch.forward_batch(slot_table, self._device))
+        logits = self._runner.forward(batch.forward_batch(slot_table))
         if not batch.sampling:
             return np.empty(0, np.int64)
         return self._sampler.sample(logits, batch.sample_rows())

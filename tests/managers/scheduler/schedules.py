@@ -35,20 +35,20 @@ class Schedule:
         """The same schedule for the same seed."""
         rng = random.Random(seed)
         page_size = rng.choice([1, 1, 4, 16])
-        capacity = rng.choice([64, 80, 112, 200]) // page_size * page_size
+        capacity = rng.choice([64, 64, 80, 112, 200]) // page_size * page_size
         settings = replace(
             SETTINGS,
             capacity=capacity,
             page_size=page_size,
             use_radix_cache=rng.random() < 0.8,
-            chunk_size=rng.choice([1, 3, 8, 16, 64, 1000]),
-            max_running_requests=rng.choice([1, 2, 4, 8, 16]),
+            chunk_size=rng.choice([2, 5, 16, 64, 1000]),
+            max_running_requests=rng.choice([1, 4, 8, 16, 16]),
             policy=rng.choice(["fcfs", "lpm"]),
             stream_interval=rng.choice([1, 1, 3]),
             context_length=rng.choice([60, 1000]),
         )
         trunks = [_text(rng, rng.randint(5, 25)) for _ in range(2)]
-        requests = [_request(rng, trunks, settings.length_limit) for _ in range(rng.randint(3, 9))]
+        requests = [_request(rng, trunks, settings.length_limit) for _ in range(rng.randint(3, 8))]
         return Schedule(settings, requests)
 
     @property
@@ -108,7 +108,7 @@ def _request(rng: random.Random, trunks: list[list[int]], limit: int) -> Planned
     return PlannedRequest(
         prompt_ids=prompt_ids,
         sampling=sampling,
-        n=rng.choice([1, 1, 1, 3]),
+        n=rng.choice([1, 1, 1, 1, 3]),
         stream=rng.random() < 0.7,
         arrives=arrives,
         aborted=arrives + rng.randint(0, 40) if rng.random() < 0.2 else None,

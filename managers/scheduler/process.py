@@ -1,0 +1,157 @@
+"""`run()`: build one rank's scheduler, then loop until told to stop. What a scheduler process executes.
+
+Next on the request's path: managers/scheduler/event_loop.py
+"""
+
+import logging
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from managers.ipc import IpcAddresses, Receiver, Sender
+from managers.messages import DetokenizerInput, SchedulerInput
+from managers.process import report_ready
+from managers.scheduler.build import SchedulerSettings, build_scheduler, resolve_max_running_requests
+from managers.scheduler.control import Facts
+from managers.scheduler.event_loop import follow, lead
+from managers.scheduler.rank_broadcast import Alone, RankBroadcast
+from managers.scheduler.scheduler import Outbox, Scheduler
+from srt.configs.model_config import ModelConfig
+from srt.distributed.collectives import TpGroup
+from srt.distributed.groups import init_tp_group
+from srt.distributed.rank import RankInfo
+from srt.model_executor.model_runner import ModelRunner
+from srt.model_executor.warmup import warm_up
+from srt.runtime_plan.device_facts import find_device
+from srt.runtime_plan.plan import RuntimePlan
+from srt.runtime_plan.resolve import resolve
+from srt.sampling.sampler import Sampler
+from srt.server_args.server_args import ServerArgs
+from srt.tokenizer.load import load_tokenizer
+
+logger = logging.getLogger(__name__)
+
+PROGRESS_INTERVAL_S = 2.0
+WARM_UP_TOKENS = 16
+
+
+class NoOutbox:
+    """Outbox of the ranks that talk to nobody: they compute the same messages and drop them."""
+
+    def send(self, message: DetokenizerInput) -> None:
+        """Rank 0 sends it."""
+
+
+def run(
+    args: ServerArgs, addresses: IpcAddresses, model_config: ModelConfig, tokenizer_folder: str, rank: int
+) -> None:
+    """Load, report ready, serve until a Shutdown. Raises StartupError, LockstepDivergence."""
+    rank_info = RankInfo(rank, args.tp_size)
+    plan = resolve(args, model_config, find_device(args.device), args.tp_size)
+    group = init_tp_group(rank_info, addresses.rendezvous, args.dist_timeout)
+    runner = ModelRunner.load(
+        config=model_config,
+        plan=plan,
+        rank=rank_info,
+        group=group,
+        load_format=args.load_format,
+        seed=args.random_seed,
+        on_progress=progress_logger() if rank_info.is_leader else None,
+    )
+    capacity = runner.size_pool()
+    warm_up(runner, num_tokens=min(WARM_UP_TOKENS, plan.context_length - 1))
+    outbox = Sender[DetokenizerInput](addresses.detokenizer_input) if rank_info.is_leader else NoOutbox()
+    settings = scheduler_settings(args, plan, model_config, capacity)
+    facts = start_facts(args, plan, settings, runner)
+    scheduler = build_scheduler(
+        settings,
+        runner=runner,
+        sampler=Sampler(model_config.vocab_size),
+        tokenizer=load_tokenizer(Path(tokenizer_folder)),
+        outbox=outbox,
+        facts=facts,
+    )
+    _serve(scheduler, group, outbox, addresses, facts)
+
+
+def scheduler_settings(
+    args: ServerArgs, plan: RuntimePlan, model_config: ModelConfig, capacity: int
+) -> SchedulerSettings:
+    """What was asked and decided, as far as the scheduler needs it."""
+    return SchedulerSettings(
+        vocab_size=model_config.vocab_size,
+        eos_token_ids=model_config.eos_token_ids,
+        context_length=plan.context_length,
+        capacity=capacity,
+        page_size=plan.page_size,
+        use_radix_cache=plan.use_radix_cache,
+        chunk_size=plan.chunked_prefill_size,
+        max_running_requests=resolve_max_running_requests(plan.max_running_requests, capacity)[0],
+        max_queued_requests=args.max_queued_requests,
+        policy=plan.schedule_policy,
+        stream_interval=args.stream_interval,
+        decode_log_interval=args.decode_log_interval,
+    )
+
+
+def start_facts(
+    args: ServerArgs, plan: RuntimePlan, settings: SchedulerSettings, runner: ModelRunner
+) -> Facts:
+    """What was decided, for the start-up summary and /server_info; `X_reason` says why X."""
+    sizes = runner.stats()
+    facts: dict[str, int | float | str | bool | None] = {
+        "device": plan.device,
+        "dtype": plan.dtype,
+        "attention_backend": plan.attention_backend,
+        "num_threads": plan.num_threads,
+        "tp_size": args.tp_size,
+        "weight_bytes": sizes.weight_bytes,
+        "kv_cache_bytes": sizes.kv_bytes,
+        "kv_cache_dtype": plan.kv_cache_dtype,
+        "mem_fraction_static": plan.mem_fraction_static,
+        "max_total_num_tokens": settings.usable_capacity,
+        "context_length": plan.context_length,
+        "page_size": plan.page_size,
+        "use_radix_cache": plan.use_radix_cache,
+        "chunked_prefill_size": plan.chunked_prefill_size,
+        "max_running_requests": settings.max_running_requests,
+        "max_queued_requests": settings.max_queued_requests,
+        "schedule_policy": plan.schedule_policy,
+    }
+    reasons = dict(plan.reasons)
+    reasons["max_running_requests"] = resolve_max_running_requests(
+        plan.max_running_requests, settings.capacity
+    )[1]
+    return facts | {f"{name}_reason": reason for name, reason in reasons.items() if name in facts}
+
+
+def progress_logger(clock: Callable[[], float] = time.monotonic) -> Callable[[int, int], None]:
+    """Logs how far loading is, at most once in `PROGRESS_INTERVAL_S`, and its end."""
+    last = clock()
+
+    def on_progress(num_loaded: int, num_weights: int) -> None:
+        nonlocal last
+        now = clock()
+        if num_loaded == num_weights or now - last >= PROGRESS_INTERVAL_S:
+            last = now
+            logger.info(
+                "weights: %d of %d (%.0f%%)", num_loaded, num_weights, 100 * num_loaded / max(num_weights, 1)
+            )
+
+    return on_progress
+
+
+def _serve(
+    scheduler: Scheduler, group: TpGroup, outbox: Outbox, addresses: IpcAddresses, facts: Facts
+) -> None:
+    rank = group.rank
+    broadcast = Alone() if rank.size == 1 else RankBroadcast(group)
+    if rank.is_leader:
+        inbox = Receiver[SchedulerInput](addresses.scheduler_input, SchedulerInput)
+        report_ready(addresses, facts)
+        lead(scheduler, inbox, broadcast, outbox, time.monotonic)
+    else:
+        assert isinstance(broadcast, RankBroadcast)
+        report_ready(addresses, {})
+        follow(scheduler, broadcast, rank.rank)
+    group.close()
