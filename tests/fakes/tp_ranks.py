@@ -1,0 +1,75 @@
+"""Real ranks in real processes, over gloo: each serves some checkpoints and saves what it saw."""
+
+import multiprocessing
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from srt.distributed.collectives import TpGroup
+from srt.distributed.groups import init_tp_group
+from srt.distributed.rank import RankInfo
+from srt.model_executor.model_runner import ModelRunner
+from tests.fakes.forward_batches import Slots, Tokens, extend
+from tests.fakes.real_runner import load_runner
+
+LIMIT_S = 120.0
+PROMPT = [(5 * i * i + i + 3) % 131 for i in range(23)]
+
+
+def serve(runner: ModelRunner) -> torch.Tensor:
+    """Logits of a chunked prefill, and of a batch that mixes two decode rows with another prefill."""
+    slots, first, second = Slots(200), Tokens(), Tokens()
+    logits = [runner.forward(extend([(first, PROMPT[:9])], slots))]
+    logits.append(runner.forward(extend([(first, PROMPT[9:]), (second, PROMPT[:2])], slots)))
+    rows: list[tuple[Tokens, list[int]]] = [(first, [7]), (second, [8]), (Tokens(), PROMPT[4:11])]
+    logits.append(runner.forward(extend(rows, slots)))
+    return torch.cat(logits)
+
+
+def run_ranks(size: int, folder: Path, checkpoints: Sequence[Path], load_format: str = "auto") -> list[Any]:
+    """What each rank saw: `logits` of each checkpoint, pool sizes, and the answers of every collective."""
+    context = multiprocessing.get_context("spawn")
+    processes = [
+        context.Process(target=_run_rank, args=(rank, size, folder, list(checkpoints), load_format))
+        for rank in range(size)
+    ]
+    for process in processes:
+        process.start()
+    try:
+        for process in processes:
+            process.join(LIMIT_S)
+        exit_codes = [process.exitcode for process in processes]
+        assert exit_codes == [0] * size, f"ranks ended with {exit_codes}"
+    finally:
+        for process in processes:
+            process.kill()
+    return [torch.load(folder / f"{rank}.pt") for rank in range(size)]
+
+
+def _run_rank(rank: int, size: int, folder: Path, checkpoints: list[Path], load_format: str) -> None:
+    torch.set_num_threads(1)
+    group = init_tp_group(RankInfo(rank, size), f"file://{folder}/meet", LIMIT_S)
+    seen: dict[str, Any] = {"collectives": _try_collectives(group), "logits": [], "num_tokens": []}
+    for checkpoint in checkpoints:
+        # Rank 0 could take more tokens; all must settle for the least.
+        cap = 1024 - 100 * rank
+        runner = load_runner(checkpoint, group=group, load_format=load_format, max_total_tokens=cap)
+        seen["num_tokens"].append(runner.stats().num_tokens)
+        seen["logits"].append(serve(runner))
+    torch.save(seen, folder / f"{rank}.pt")
+    group.close()
+
+
+def _try_collectives(group: TpGroup) -> dict[str, Any]:
+    rank = group.rank.rank
+    message = torch.tensor([rank, 5 + rank], dtype=torch.uint8)
+    group.broadcast_bytes(message)
+    return {
+        "broadcast": message.tolist(),
+        "min": group.all_reduce_min(10 - rank),
+        "sum": group.all_reduce(torch.tensor([[1.0, float(rank)]])).tolist(),
+        "sum_bf16": group.all_reduce(torch.tensor([0.5], dtype=torch.bfloat16)).tolist(),
+        "columns": group.all_gather_columns(torch.tensor([[rank, 10 + rank]])).tolist(),
+    }
