@@ -12,19 +12,22 @@ REASON = "_reason"
 def startup_summary(model: ModelInfo, facts: Mapping[str, Any]) -> Sequence[str]:
     """One line a decision, the reasons aligned. `facts` are those of the scheduler's rank 0."""
     rows = [
-        ("model", model.model_path, f"{model.architecture}, served as {model.served_model_name}"),
+        ("model", model.model_path, model.architecture),
+        ("served as", model.served_model_name, ""),
         ("longest request", f"{model.context_length} tokens", "prompt and answer together"),
     ]
     for name, value in facts.items():
         if not name.endswith(REASON):
-            rows.append((name.replace("_", " "), _shown(value), str(facts.get(name + REASON, ""))))
+            rows.append((name.replace("_", " "), _shown(name, value), str(facts.get(name + REASON, ""))))
     name_width = max(len(name) for name, _, _ in rows)
     # A path may be as long as it likes without moving everybody's reason to the right.
     value_width = max(len(value) for _, value, _ in rows if len(value) <= 24)
     return [f"  {name:<{name_width}}  {value:<{value_width}}  {why}".rstrip() for name, value, why in rows]
 
 
-def _shown(value: Any) -> str:
+def _shown(name: str, value: Any) -> str:
+    if name.endswith("_bytes"):
+        return f"{value / 2**30:.2f} GiB"
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):

@@ -19,13 +19,16 @@ def test_every_decision_has_a_line_with_its_reason_behind_it() -> None:
     facts = {
         "dtype": "bfloat16",
         "dtype_reason": "the CPU multiplies it",
+        "kv_cache_bytes": 3 * 2**29,
         "use_radix_cache": True,
-        "fraction": 0.5,
+        "max_queued_requests": None,
     }
     assert startup_summary(MODEL, facts) == [
-        "  model            /models/a/very/long/path/to/a/model  LlamaForCausalLM, served as tiny",
-        "  longest request  2048 tokens  prompt and answer together",
-        "  dtype            bfloat16     the CPU multiplies it",
-        "  use radix cache  yes",
-        "  fraction         0.5",
+        "  model                /models/a/very/long/path/to/a/model  LlamaForCausalLM",
+        "  served as            tiny",
+        "  longest request      2048 tokens  prompt and answer together",
+        "  dtype                bfloat16     the CPU multiplies it",
+        "  kv cache bytes       1.50 GiB",
+        "  use radix cache      yes",
+        "  max queued requests  none",
     ]
