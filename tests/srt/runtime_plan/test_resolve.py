@@ -1,0 +1,163 @@
+"""Each decision, from what was asked and what there is."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from srt.configs.hf_config import load_hf_config
+from srt.configs.model_config import ModelConfig
+from srt.errors import StartupError
+from srt.runtime_plan.plan import DeviceFacts, RuntimePlan
+from srt.runtime_plan.resolve import resolve
+from srt.server_args.server_args import ServerArgs
+
+CPU: dict[str, Any] = {
+    "kind": "cpu",
+    "name": "a processor",
+    "num_cores": 2,
+    "total_memory": 8 * 2**30,
+    "has_bf16": True,
+}
+
+
+@pytest.fixture(scope="module")
+def config(tmp_path_factory: pytest.TempPathFactory) -> ModelConfig:
+    folder: Path = tmp_path_factory.mktemp("model")
+    values = {
+        "architectures": ["LlamaForCausalLM"],
+        "vocab_size": 100,
+        "hidden_size": 64,
+        "intermediate_size": 128,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 9,
+        "num_key_value_heads": 3,
+        "head_dim": 8,
+        "max_position_embeddings": 2048,
+    }
+    (folder / "config.json").write_text(json.dumps(values))
+    return load_hf_config(folder)
+
+
+def plan(
+    config: ModelConfig, *, tp_size: int = 1, facts: dict[str, Any] | None = None, **flags: Any
+) -> RuntimePlan:
+    return resolve(ServerArgs(**flags), config, DeviceFacts(**{**CPU, **(facts or {})}), tp_size)
+
+
+def test_without_flags_the_machine_and_the_checkpoint_decide(config: ModelConfig) -> None:
+    decided = plan(config)
+    assert decided.dtype == decided.kv_cache_dtype == "bfloat16"
+    assert decided.attention_backend == "torch_native"
+    assert decided.num_threads == 2
+    assert decided.context_length == 2048
+    assert decided.chunked_prefill_size == 512
+    assert decided.mem_fraction_static == 0.5
+    assert decided.use_radix_cache
+
+
+def test_every_reason_belongs_to_a_decision(config: ModelConfig) -> None:
+    decided = plan(config)
+    assert all(hasattr(decided, name) and reason for name, reason in decided.reasons.items())
+
+
+@pytest.mark.parametrize(
+    ("asked", "has_bf16", "expected"),
+    [
+        ("auto", True, "bfloat16"),
+        ("auto", False, "float32"),
+        ("half", True, "float16"),
+        ("float", True, "float32"),
+        ("bfloat16", False, "bfloat16"),
+    ],
+)
+def test_dtype(asked: str, has_bf16: bool, expected: str, config: ModelConfig) -> None:
+    assert plan(config, dtype=asked, facts={"has_bf16": has_bf16}).dtype == expected
+
+
+@pytest.mark.parametrize(
+    ("flags", "expected"),
+    [
+        ({"chunked_prefill_size": 64}, 64),
+        ({"chunked_prefill_size": -1}, 2048),
+        ({"page_size": 1024}, 1024),  # the default chunk would hold no page
+        ({"chunked_prefill_size": -1, "page_size": 4096}, 4096),
+    ],
+)
+def test_chunk_size(flags: dict[str, Any], expected: int, config: ModelConfig) -> None:
+    assert plan(config, **flags).chunked_prefill_size == expected
+
+
+@pytest.mark.parametrize(
+    ("num_cores", "tp_size", "cpu_threads", "expected"),
+    [
+        (2, 1, None, 2),
+        (2, 2, None, 1),
+        (2, 3, None, 1),
+        (16, 1, None, 14),  # two are left to the front
+        (16, 3, None, 4),
+        (16, 2, 8, 4),
+    ],
+)
+def test_threads_are_shared_among_ranks(
+    num_cores: int, tp_size: int, cpu_threads: int | None, expected: int, config: ModelConfig
+) -> None:
+    facts = {"num_cores": num_cores}
+    assert plan(config, tp_size=tp_size, facts=facts, cpu_threads=cpu_threads).num_threads == expected
+
+
+def test_longest_prefix_first_needs_a_prefix_cache(config: ModelConfig) -> None:
+    assert plan(config, schedule_policy="lpm").schedule_policy == "lpm"
+    decided = plan(config, schedule_policy="lpm", disable_radix_cache=True)
+    assert decided.schedule_policy == "fcfs"
+    assert "lpm needs the prefix cache" in decided.reasons["schedule_policy"]
+
+
+def test_what_was_asked_for_is_done(config: ModelConfig) -> None:
+    decided = plan(
+        config,
+        context_length=100,
+        page_size=16,
+        mem_fraction_static=0.7,
+        max_total_tokens=64,
+        max_running_requests=3,
+        attention_backend="torch_native",
+    )
+    assert decided.context_length == 100
+    assert decided.page_size == 16
+    assert decided.mem_fraction_static == 0.7
+    assert decided.max_total_tokens == 64
+    assert decided.max_running_requests == 3
+
+
+@pytest.mark.parametrize(
+    ("flags", "sentence"),
+    [
+        ({"context_length": 4096}, "--context-length 4096 is more than the checkpoint's 2048"),
+        ({"page_size": 0}, "--page-size must be at least 1"),
+        ({"chunked_prefill_size": 0}, "--chunked-prefill-size must be at least 1, or -1"),
+        (
+            {"chunked_prefill_size": 8, "page_size": 16},
+            "--chunked-prefill-size 8 is less than --page-size 16",
+        ),
+        ({"mem_fraction_static": 1.5}, "--mem-fraction-static must be between 0 and 1"),
+        ({"max_total_tokens": 8, "page_size": 16}, "--max-total-tokens 8 is less than one page of 16"),
+        ({"cpu_threads": 0}, "--cpu-threads must be at least 1"),
+    ],
+)
+def test_what_cannot_be_had_stops_the_start(
+    flags: dict[str, Any], sentence: str, config: ModelConfig
+) -> None:
+    with pytest.raises(StartupError, match=sentence):
+        plan(config, **flags)
+
+
+def test_more_ranks_than_key_value_heads_are_refused(config: ModelConfig) -> None:
+    with pytest.raises(StartupError, match="the largest usable size is 3"):
+        plan(config, tp_size=4)
+
+
+def test_several_ranks_on_a_gpu_are_refused(config: ModelConfig) -> None:
+    with pytest.raises(StartupError, match="--tp-size 2 is supported on CPUs only"):
+        plan(config, tp_size=2, facts={"kind": "cuda"})
