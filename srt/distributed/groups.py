@@ -9,8 +9,6 @@ from srt.distributed.collectives import GlooGroup, LoneGroup, TpGroup
 from srt.distributed.rank import RankInfo
 from srt.errors import StartupError
 
-__all__ = ["TpGroup", "init_tp_group"]
-
 
 def init_tp_group(rank: RankInfo, init_method: str, timeout_s: float) -> TpGroup:
     """Meet the other ranks at `init_method` (tcp://127.0.0.1:PORT or file:///PATH) within `timeout_s`.

@@ -7,7 +7,7 @@ Next on the request's path: srt/models/llama.py
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -146,7 +146,13 @@ def _move(batch: ForwardBatch, device: str) -> ForwardBatch:
     """The batch with its tensors on `device`."""
     if device == "cpu":
         return batch
-    values = {field.name: getattr(batch, field.name) for field in fields(batch)}
     return replace(
-        batch, **{name: value.to(device) for name, value in values.items() if isinstance(value, torch.Tensor)}
+        batch,
+        input_ids=batch.input_ids.to(device),
+        positions=batch.positions.to(device),
+        out_slots=batch.out_slots.to(device),
+        row_starts=batch.row_starts.to(device),
+        seq_lens=batch.seq_lens.to(device),
+        slot_table=batch.slot_table.to(device),
+        logit_rows=batch.logit_rows.to(device),
     )
