@@ -66,8 +66,9 @@ def build_scheduler(
     tokenizer: Tokenizer,
     outbox: Outbox,
     facts: Facts | None = None,
+    logs_steps: bool = True,
 ) -> Scheduler:
-    """An idle scheduler, whole."""
+    """An idle scheduler, whole. One rank of a group is enough to log the steps of all."""
     digest = DecisionDigest()
     memory = RequestMemory(lambda: _build_books(settings), digest)
     waiting = WaitingQueue(settings.policy)
@@ -93,7 +94,7 @@ def build_scheduler(
         digest=digest,
         output=OutputBuilder(settings.stream_interval),
         outbox=outbox,
-        keeper=StatsKeeper(settings.decode_log_interval),
+        keeper=StatsKeeper(settings.decode_log_interval if logs_steps else None),
         facts=facts or {},
         max_queued_requests=settings.max_queued_requests,
     )

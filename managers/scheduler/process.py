@@ -70,6 +70,7 @@ def run(
         tokenizer=load_tokenizer(Path(tokenizer_folder)),
         outbox=outbox,
         facts=facts,
+        logs_steps=rank_info.is_leader,
     )
     _serve(scheduler, group, outbox, addresses, facts)
 

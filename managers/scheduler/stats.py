@@ -83,14 +83,17 @@ class Throughput:
 
 
 class StatsKeeper:
-    """Counts what happens. Everything here is for people and routers: nothing decides by it."""
+    """Counts what happens. Everything here is for people and routers: nothing decides by it.
 
-    def __init__(self, decode_log_interval: int) -> None:
+    `decode_log_interval` None: log nothing.
+    """
+
+    def __init__(self, decode_log_interval: int | None) -> None:
         self.num_finished = 0
         self.num_retractions = 0
         self.num_repairs = 0
         self.throughput = Throughput()
-        self._decode_log_interval = max(decode_log_interval, 1)
+        self._decode_log_interval = decode_log_interval
         self._num_decode_steps = 0
         self._num_prompt_tokens = 0
         self._num_cached_tokens = 0
@@ -113,10 +116,12 @@ class StatsKeeper:
 
     def is_log_due(self, batch: Batch) -> bool:
         """Count a step; whether it should be logged. Every step with prefill is, and some of the others."""
+        if self._decode_log_interval is None:
+            return False
         if len(batch.rows) > batch.num_decode_rows:
             return True
         self._num_decode_steps += 1
-        return self._num_decode_steps % self._decode_log_interval == 0
+        return self._num_decode_steps % max(self._decode_log_interval, 1) == 0
 
 
 def log_step(batch: Batch, admitted: Sequence[Request], stats: SchedulerStats) -> None:
