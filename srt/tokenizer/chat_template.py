@@ -37,7 +37,7 @@ MAX_REPETITION = 1024 * 1024  # elements that `"x" * n` may make
 RESERVED_NAMES = ("messages", "tools", "add_generation_prompt", "continue_final_message")
 # Marks the end of the message that the model shall go on writing; cut off with all that follows. The space behind it
 # tells whether the template strips a message's end: then what we keep is stripped too, as Hugging Face does.
-END_MARK = "\ue000END OF THE FINAL MESSAGE\ue000"
+END_MARK = "END_OF_THE_FINAL_MESSAGE_c0ffee5d"
 END_MARK_AND_SPACE = END_MARK + " "
 
 # Whatever a program may raise that was given unexpected data: here the template is the program.

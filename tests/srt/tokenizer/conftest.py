@@ -2,6 +2,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import transformers
 from tokenizers import Tokenizer as Backend
 
 from srt.configs.checkpoint import find_model
@@ -35,3 +36,10 @@ def smollm2(smollm2_folder: Path) -> FastTokenizer:
 def smollm2_backend(smollm2_folder: Path) -> Backend:
     """The same tokenizer as its package gives it, to compare with."""
     return Backend.from_file(str(smollm2_folder / "tokenizer.json"))
+
+
+@pytest.fixture(scope="session")
+def reference() -> transformers.PreTrainedTokenizerBase:
+    """What transformers makes of the same GGUF file."""
+    path = find_model(None)
+    return transformers.AutoTokenizer.from_pretrained(str(path.parent), gguf_file=path.name)
