@@ -138,7 +138,7 @@ def test_other_threads_run_while_a_long_text_is_encoded(smollm2: FastTokenizer) 
         num_turns += 1
     thread.join()
     # With the interpreter lock held there would be one turn, before it starts, and perhaps one more.
-    assert num_turns > 10
+    assert num_turns > 3
 
 
 @pytest.mark.parametrize("skip", [True, False])
