@@ -43,16 +43,16 @@ class Engine:
 
     def __init__(self, args: ServerArgs) -> None:
         check_args(args)
+        model = find_and_prepare_model(args)
         self._args = args
         self._ready: Future[RunningEngine] = Future()
         self._loop = asyncio.new_event_loop()
         self._close_asked = asyncio.Event()
-        model = find_and_prepare_model(args)
         self._thread = threading.Thread(target=self._run, args=(model,), name="engine", daemon=True)
         self._thread.start()
+        self._running = self._ready.result()
         # Before multiprocessing's own exit handler, which would wait for children that nobody has stopped.
         atexit.register(self.close)
-        self._running = self._ready.result()
 
     @property
     def client(self) -> TokenizerManager:
