@@ -4,6 +4,9 @@ Says nothing about which slot is whose. Slots of the padding page may be written
 zeros or what padding wrote, and always finite numbers.
 """
 
+import math
+
+import numpy as np
 import torch
 
 
@@ -21,10 +24,8 @@ class KVPool:
         device: str,
     ) -> None:
         shape = (num_slots, num_kv_heads, head_dim)
-        # Zeros, not garbage: a masked position still enters the arithmetic, and NaN times nothing is NaN. On a
-        # CPU the system hands out zeroed pages when they are first touched, so that this costs nothing yet.
-        self._keys = [torch.zeros(shape, dtype=dtype, device=device) for _ in range(num_layers)]
-        self._values = [torch.zeros(shape, dtype=dtype, device=device) for _ in range(num_layers)]
+        self._keys = [_zeros(shape, dtype, device) for _ in range(num_layers)]
+        self._values = [_zeros(shape, dtype, device) for _ in range(num_layers)]
 
     def keys(self, layer: int) -> torch.Tensor:
         """(num_slots, num_kv_heads, head_dim), the tensor itself."""
@@ -43,3 +44,15 @@ class KVPool:
     def num_bytes(self) -> int:
         """Of all layers, whether touched yet or not."""
         return sum(tensor.nbytes for tensor in (*self._keys, *self._values))
+
+
+def _zeros(shape: tuple[int, ...], dtype: torch.dtype, device: str) -> torch.Tensor:
+    """Zeros, not garbage: a masked position still enters the arithmetic, and NaN times nothing is NaN.
+
+    In host memory they come from numpy, which asks the system for zeroed pages that exist only once they are
+    touched. torch writes its zeros, and a pool of half the machine's memory would be all there from the start.
+    """
+    if device != "cpu":
+        return torch.zeros(shape, dtype=dtype, device=device)
+    untouched = np.zeros(math.prod(shape) * dtype.itemsize, np.uint8)
+    return torch.from_numpy(untouched).view(dtype).view(shape)
