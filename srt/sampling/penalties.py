@@ -18,7 +18,7 @@ def apply_penalties(logits: torch.Tensor, row: SampleRow) -> None:
     seen_ids = torch.tensor(row.seen_ids, dtype=torch.int64, device=logits.device)
     counts = torch.tensor(row.seen_output_counts, dtype=torch.float64, device=logits.device)
     seen = logits[seen_ids].double()  # (num_seen,)
-    seen -= params.frequency_penalty * counts + params.presence_penalty * (counts > 0)
+    seen -= params.frequency_penalty * counts + params.presence_penalty * (counts > 0).double()
     if params.repetition_penalty != 1.0:
         seen = torch.where(seen > 0, seen / params.repetition_penalty, seen * params.repetition_penalty)
     logits[seen_ids] = seen.to(logits.dtype)
