@@ -8,7 +8,7 @@ from tests.mem_cache.request_world import as_ids
 def extend(allocator: PagedAllocator, num_held: int, last_slot: int, num_new: int) -> list[int]:
     slots = allocator.extend(num_held, last_slot, num_new)
     assert slots is not None
-    return slots.tolist()
+    return list(map(int, slots))
 
 
 def test_capacity_is_whole_pages() -> None:

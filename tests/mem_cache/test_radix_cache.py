@@ -19,7 +19,7 @@ class World:
         self.next_slot += -(-len(text) // self.cache.page_size) * self.cache.page_size
         self.cache.insert(letters(text), slots, 0, namespace)
         self.cache.check()
-        return slots.tolist()
+        return list(map(int, slots))
 
     def match(self, text: str, namespace: tuple[str, ...] = ()) -> PrefixMatch:
         match = self.cache.match(letters(text), namespace)
@@ -29,7 +29,7 @@ class World:
     def evict(self, num_tokens: int) -> list[int]:
         slots = self.cache.evict(num_tokens)
         self.cache.check()
-        return slots.tolist()
+        return list(map(int, slots))
 
 
 def letters(text: str) -> np.ndarray[tuple[int], np.dtype[np.int32]]:
@@ -50,7 +50,7 @@ def test_a_prompt_that_was_kept_is_matched_with_its_slots(world: World) -> None:
 
 def test_ids_of_any_integer_type_match(world: World) -> None:
     slots = world.keep("abc")
-    assert world.cache.match(letters("abc").astype(np.int64)).slots.tolist() == slots  # type: ignore[arg-type]
+    assert world.cache.match(letters("abc").astype(np.int64)).slots.tolist() == slots
 
 
 def test_what_the_cache_already_had_is_redundant(world: World) -> None:

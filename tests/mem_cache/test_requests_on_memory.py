@@ -109,11 +109,7 @@ class RequestsOnMemory(RuleBasedStateMachine):
 
 TestRequestsOnMemory = RequestsOnMemory.TestCase
 TestRequestsOnMemory.settings = settings(
-    max_examples=int(os.environ.get("LOCKSTEP_TEST_EXAMPLES", "120")),
-    stateful_step_count=40,
-    deadline=None,
-    derandomize="LOCKSTEP_TEST_EXAMPLES" not in os.environ,
-    database=None,
+    max_examples=120, stateful_step_count=40, deadline=None, derandomize=True, database=None
 )
 
 

@@ -7,7 +7,7 @@ from tests.mem_cache.request_world import as_ids
 def take(allocator: TokenAllocator, count: int) -> list[int]:
     slots = allocator.extend(0, 0, count)
     assert slots is not None
-    return slots.tolist()
+    return list(map(int, slots))
 
 
 def test_the_lowest_slots_go_first_and_slot_0_never() -> None:
