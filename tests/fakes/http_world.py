@@ -18,6 +18,9 @@ CHAT: dict[str, Any] = {"messages": [{"role": "user", "content": "hi"}]}
 COMPLETION: dict[str, Any] = {"prompt": "hi"}
 NATIVE: dict[str, Any] = {"text": "hi"}
 
+# A test that waits for what never happens fails instead of hanging.
+DEADLINE_S = 30.0
+
 BODIES = {"/v1/chat/completions": CHAT, "/v1/completions": COMPLETION, "/generate": NATIVE}
 
 
@@ -31,7 +34,10 @@ async def ask(
 ) -> httpx.Response:
     """One request, in memory. For streams too, whose events all come at once here."""
     transport = httpx.ASGITransport(build_app(client, args or ServerArgs()))
-    async with httpx.AsyncClient(transport=transport, base_url="http://test") as http:
+    async with (
+        asyncio.timeout(DEADLINE_S),
+        httpx.AsyncClient(transport=transport, base_url="http://test") as http,
+    ):
         return await http.request(method, path, **request)
 
 
@@ -107,7 +113,7 @@ async def serving(client: FakeEngineClient, args: ServerArgs | None = None) -> A
     """A real server on a free port of 127.0.0.1."""
     with socket.create_server(("127.0.0.1", 0)) as sock:
         server = HttpServer(build_app(client, args or ServerArgs()), sock)
-        async with asyncio.TaskGroup() as tasks:
+        async with asyncio.timeout(DEADLINE_S), asyncio.TaskGroup() as tasks:
             tasks.create_task(server.serve())
             try:
                 yield World(client, server, sock.getsockname()[1])

@@ -6,7 +6,7 @@ import pytest
 
 from srt.entrypoints.disconnect import ClientDisconnected, until_disconnect
 from tests.fakes.engine_client import STOP, FakeEngineClient, chunk
-from tests.fakes.http_world import BODIES, serving
+from tests.fakes.http_world import BODIES, DEADLINE_S, serving
 
 pytestmark = pytest.mark.anyio
 
@@ -109,8 +109,9 @@ async def test_no_task_is_left_when_a_client_has_left() -> None:
         left.set()
         await asyncio.Event().wait()
 
-    with pytest.raises(ClientDisconnected):
-        await until_disconnect(receive, work())
+    async with asyncio.timeout(DEADLINE_S):
+        with pytest.raises(ClientDisconnected):
+            await until_disconnect(receive, work())
     assert asyncio.all_tasks() == before
 
 
@@ -124,5 +125,6 @@ async def test_no_task_is_left_when_the_work_is_done() -> None:
     async def work() -> int:
         return 7
 
-    assert await until_disconnect(receive, work()) == 7
+    async with asyncio.timeout(DEADLINE_S):
+        assert await until_disconnect(receive, work()) == 7
     assert asyncio.all_tasks() == before

@@ -2,13 +2,15 @@
 
 import asyncio
 import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import pytest
 
 from srt.entrypoints.http_server import HttpServer, build_app
 from srt.server_args.server_args import ServerArgs
 from tests.fakes.engine_client import STOP, FakeEngineClient, chunk
-from tests.fakes.http_world import NATIVE, Connection, World
+from tests.fakes.http_world import DEADLINE_S, NATIVE, Connection, World
 
 pytestmark = pytest.mark.anyio
 
@@ -20,28 +22,35 @@ async def open_stream(client: FakeEngineClient, connection: Connection) -> None:
     await connection.read_until(b"data: ")
 
 
-async def test_a_stopped_server_lets_an_open_stream_end() -> None:
-    client = FakeEngineClient()
+@asynccontextmanager
+async def stream_being_read(
+    client: FakeEngineClient,
+) -> AsyncIterator[tuple[World, Connection, asyncio.Task[None]]]:
+    """A server with one open stream, and the task that serves."""
     with socket.create_server(("127.0.0.1", 0)) as sock:
         server = HttpServer(build_app(client, ServerArgs()), sock)
-        serving = asyncio.create_task(server.serve())
-        async with World(client, server, sock.getsockname()[1]).connection() as connection:
-            await open_stream(client, connection)
-            server.stop()
-            client.generations[0].push(chunk("the end", finish=STOP))
-            await connection.read_until(b"the end")
-            await connection.read_until(b"[DONE]")
-            await serving
+        world = World(client, server, sock.getsockname()[1])
+        async with asyncio.timeout(DEADLINE_S), asyncio.TaskGroup() as tasks:
+            serving = tasks.create_task(server.serve())
+            async with world.connection() as connection:
+                await open_stream(client, connection)
+                yield world, connection, serving
+
+
+async def test_a_stopped_server_lets_an_open_stream_end() -> None:
+    client = FakeEngineClient()
+    async with stream_being_read(client) as (world, connection, serving):
+        world.server.stop()
+        client.generations[0].push(chunk("the end", finish=STOP))
+        await connection.read_until(b"the end")
+        await connection.read_until(b"[DONE]")
+        await serving
     assert not client.generations[0].is_aborted
 
 
 async def test_a_server_stopped_with_force_hangs_up_and_aborts() -> None:
     client = FakeEngineClient()
-    with socket.create_server(("127.0.0.1", 0)) as sock:
-        server = HttpServer(build_app(client, ServerArgs()), sock)
-        serving = asyncio.create_task(server.serve())
-        async with World(client, server, sock.getsockname()[1]).connection() as connection:
-            await open_stream(client, connection)
-            server.stop(force=True)
-            await serving
-            await client.generations[0].was_aborted.wait()
+    async with stream_being_read(client) as (world, _, serving):
+        world.server.stop(force=True)
+        await serving
+        await client.generations[0].was_aborted.wait()
