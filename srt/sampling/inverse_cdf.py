@@ -33,7 +33,9 @@ def draw(logits: torch.Tensor, params: SamplingParams, uniform: float) -> int:
         weights = weights[ids]
     sums = weights.cumsum(0, dtype=torch.float64)
     total = float(sums[-1])
-    target = min(math.floor(uniform * total), total - 1)  # the product may round up to the total
+    target = math.floor(
+        uniform * total
+    )  # below the total: 1 - 2^-53 is far enough from 1 not to round up to it
     place = int(torch.searchsorted(sums, target, right=True))
     return place if ids is None else int(ids[place])
 

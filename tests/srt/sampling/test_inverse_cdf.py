@@ -84,6 +84,7 @@ def test_a_token_with_exactly_top_p_before_it_stays() -> None:
     [
         SamplingParams(temperature=1e-6),
         SamplingParams(temperature=2.0, top_p=1e-9),
+        SamplingParams(temperature=2.0, top_p=1e-30),
         SamplingParams(temperature=2.0, min_p=1.0),
         SamplingParams(temperature=5.0, top_k=1),
     ],
@@ -104,9 +105,10 @@ def test_an_impossible_token_is_never_drawn(temperature: float, number: float) -
     assert token == {0.0: 100, 0.5: 200, NEARLY_ONE: 300}[number]
 
 
-@pytest.mark.parametrize("vocab_size", [1, 2, 3, 4096, 4097, 262_144])
-def test_numbers_at_both_ends_stay_in_the_vocabulary(vocab_size: int) -> None:
-    logits = torch.zeros(vocab_size)
+@pytest.mark.parametrize("vocab_size", [1, 2, 3, 1000, 4096, 4097, 49_152, 262_144])
+@pytest.mark.parametrize("lowest", [0.0, -1.0])
+def test_numbers_at_both_ends_stay_in_the_vocabulary(vocab_size: int, lowest: float) -> None:
+    logits = torch.linspace(lowest, 0.0, vocab_size)
     assert draw(logits, SamplingParams(), 0.0) == 0
     assert draw(logits, SamplingParams(), NEARLY_ONE) == vocab_size - 1
 
