@@ -188,7 +188,7 @@ class Receiver(Generic[T]):
 
 
 class AsyncReceiver(Generic[T]):
-    """The receiving end of a process with an event loop: binds. Made and used inside that loop.
+    """The receiving end of a process with an event loop: binds. Used inside one loop, by one task at a time.
 
     The loop watches the socket's descriptor itself: half the cost of zmq.asyncio, which makes several
     futures a message.
@@ -196,25 +196,29 @@ class AsyncReceiver(Generic[T]):
 
     def __init__(self, address: str, message_type: Any) -> None:
         self._inbox = _Inbox[T](address, message_type)
-        self._readable = asyncio.Event()
-        self._loop = asyncio.get_running_loop()
-        self._loop.add_reader(self._inbox.socket.fileno(), self._readable.set)
 
     async def receive(self) -> list[T]:
         """Everything that has arrived, waiting for the first; never empty."""
         while True:
-            # In this order: the descriptor reports a change, not a state, and only until we have looked.
-            self._readable.clear()
             messages = self._inbox.drain()
             if messages:
                 return messages
-            await self._readable.wait()
+            await self._wait_readable()
+
+    async def _wait_readable(self) -> None:
+        # Watched only while somebody waits. The descriptor also reports what is no message (a peer that leaves) and
+        # goes on doing so until the socket is read: watched on nobody's behalf, it would keep the loop spinning.
+        loop = asyncio.get_running_loop()
+        descriptor = self._inbox.socket.fileno()
+        readable = asyncio.Event()
+        loop.add_reader(descriptor, readable.set)
+        try:
+            await readable.wait()
+        finally:
+            loop.remove_reader(descriptor)
 
     def close(self) -> None:
-        """Let go of the socket, if that was not done yet."""
-        if self._inbox.socket.closed:
-            return
-        self._loop.remove_reader(self._inbox.socket.fileno())
+        """Let go of the socket. Nobody may be waiting for it."""
         self._inbox.close()
 
 

@@ -39,7 +39,7 @@ KILL_GRACE_S = 10.0
 # Between two lines that say whom the start still waits for.
 PROGRESS_INTERVAL_S = 10.0
 # How long the last words of a dead child may take to get here: they are already in the socket.
-LAST_WORDS_S = 0.5
+LAST_WORDS_S = 0.1
 
 
 class ProcessTree:
@@ -50,13 +50,16 @@ class ProcessTree:
         self._log_level = log_level
         self._processes: list[SpawnProcess] = []
         self._loop = asyncio.get_running_loop()
-        self._reports = AsyncReceiver[LauncherInput](addresses.launcher_input, LauncherInput)
-        self._num_alive = 0
         self._started = time.monotonic()
+        self._facts: dict[str, Facts] = {}
+        self._all_ready = asyncio.Event()
+        self._num_alive = 0
         self._all_ended = asyncio.Event()
         self._is_stopping = False
+        self._reports = AsyncReceiver[LauncherInput](addresses.launcher_input, LauncherInput)
+        self._listening = asyncio.create_task(self._listen(), name="reports of children")
         self.death: asyncio.Future[str] = self._loop.create_future()
-        """Set once, with one sentence, when a child ends that nobody told to."""
+        """Set once, with one sentence, when a child fails, or ends although nobody told it to."""
 
     def start(self, actors: Sequence[Actor]) -> None:
         """Start a child for each."""
@@ -68,28 +71,21 @@ class ProcessTree:
 
     async def wait_ready(self) -> dict[str, Facts]:
         """What each child told when it was ready, by name. Raises StartupError when one fails or dies."""
-        facts: dict[str, Facts] = {}
-        while len(facts) < len(self._processes):
-            reports = await self._next_reports(PROGRESS_INTERVAL_S)
-            for report in reports:
-                match report:
-                    case Ready():
-                        facts[report.name] = report.facts
-                        logger.info(
-                            "%s is ready (%d of %d, after %.1f s)",
-                            report.name,
-                            len(facts),
-                            len(self._processes),
-                            time.monotonic() - self._started,
-                        )
-                    case Failed():
-                        raise StartupError(f"{report.name} cannot start: {report.message}")
-            if not reports and self.death.done():
-                raise StartupError(self.death.result())
-            if not reports:
-                missing = ", ".join(process.name for process in self._processes if process.name not in facts)
-                logger.info("still waiting for %s (%.0f s)", missing, time.monotonic() - self._started)
-        return facts
+        all_ready = asyncio.create_task(self._all_ready.wait())
+        waits: set[asyncio.Future[Any]] = {all_ready, self.death}
+        try:
+            while not self._all_ready.is_set():
+                done, _ = await asyncio.wait(
+                    waits, timeout=PROGRESS_INTERVAL_S, return_when=asyncio.FIRST_COMPLETED
+                )
+                if self.death.done():
+                    raise StartupError(self.death.result())
+                if not done:
+                    missing = ", ".join(name for name in self._names if name not in self._facts)
+                    logger.info("still waiting for %s (%.0f s)", missing, time.monotonic() - self._started)
+        finally:
+            all_ready.cancel()
+        return self._facts
 
     def fail(self, why: str) -> None:
         """Note that the server cannot go on. The first reason counts."""
@@ -106,7 +102,7 @@ class ProcessTree:
             alive = ", ".join(process.name for process in self._processes if process.is_alive())
             logger.warning("%s did not stop within %.0f s and will be killed", alive, grace_s)
 
-    def kill(self) -> None:
+    async def close(self) -> None:
         """End every child that still runs, now, and forget them all."""
         self._is_stopping = True
         for process in self._processes:
@@ -119,19 +115,36 @@ class ProcessTree:
             else:
                 process.close()
         self._processes.clear()
+        self._listening.cancel()
+        await asyncio.wait({self._listening})
         self._reports.close()
 
-    async def _next_reports(self, timeout_s: float) -> list[LauncherInput]:
-        """What children report next; after a death, only what is already on its way."""
-        receive = asyncio.ensure_future(self._reports.receive())
-        try:
-            waits: set[asyncio.Future[Any]] = {receive, self.death}
-            await asyncio.wait(waits, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
-            if not receive.done() and self.death.done():
-                await asyncio.wait({receive}, timeout=LAST_WORDS_S)
-            return receive.result() if receive.done() else []
-        finally:
-            receive.cancel()
+    @property
+    def _names(self) -> list[str]:
+        return [process.name for process in self._processes]
+
+    async def _listen(self) -> None:
+        while True:
+            for report in await self._reports.receive():
+                match report:
+                    case Ready():
+                        self._on_ready(report)
+                    case Failed() if report.name in self._facts:
+                        self.fail(f"{report.name} has failed: {report.message}")
+                    case Failed():
+                        self.fail(f"{report.name} cannot start: {report.message}")
+
+    def _on_ready(self, report: Ready) -> None:
+        self._facts[report.name] = report.facts
+        logger.info(
+            "%s is ready (%d of %d, after %.1f s)",
+            report.name,
+            len(self._facts),
+            len(self._processes),
+            time.monotonic() - self._started,
+        )
+        if len(self._facts) == len(self._processes):
+            self._all_ready.set()
 
     def _on_end(self, process: SpawnProcess) -> None:
         self._loop.remove_reader(process.sentinel)
@@ -139,7 +152,10 @@ class ProcessTree:
         self._num_alive -= 1
         if self._num_alive == 0:
             self._all_ended.set()
-        self.fail(f"{process.name} has died ({_ending(process.exitcode)})")
+        # Its own words, which may just be arriving, say more than ours.
+        self._loop.call_later(
+            LAST_WORDS_S, self.fail, f"{process.name} has died ({_ending(process.exitcode)})"
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -186,7 +202,7 @@ async def launch(args: ServerArgs, model: FoundModel) -> AsyncIterator[RunningEn
                     client.shut_down()
                     await tree.stop()
         finally:
-            tree.kill()
+            await tree.close()
     finally:
         addresses.remove()
 
@@ -205,12 +221,14 @@ async def _connected(
         watchdog_timeout_s=args.watchdog_timeout,
     )
     receiving = asyncio.create_task(client.receive_forever(), name="tokenizer manager")
+    # It ends by a bug only; then nothing reaches a client any more, as when a process is gone.
     receiving.add_done_callback(lambda task: tree.fail(f"the tokenizer manager has ended: {task}"))
     tree.death.add_done_callback(lambda death: client.fail_all(death.result()))
     try:
         yield client
     finally:
         receiving.cancel()
+        await asyncio.wait({receiving})
         client.close()
         receiver.close()
         sender.close()

@@ -114,3 +114,14 @@ async def test_an_event_loop_gets_everything_that_has_arrived_at_once(addresses:
     waiting.cancel()
     sender.close()
     receiver.close()
+
+
+@pytest.mark.anyio
+async def test_a_receiver_that_nobody_waits_for_is_not_watched(addresses: IpcAddresses) -> None:
+    receiver = AsyncReceiver[SchedulerInput](addresses.scheduler_input, SchedulerInput)
+    send_once(addresses.scheduler_input, Shutdown())
+    assert await receiver.receive() == [Shutdown()]
+    send_once(addresses.scheduler_input, Shutdown())  # arrives, and its sender leaves
+    loop = asyncio.get_running_loop()
+    assert not loop.remove_reader(receiver._inbox.socket.fileno())
+    receiver.close()

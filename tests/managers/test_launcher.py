@@ -51,7 +51,7 @@ async def new_world() -> AsyncIterator[World]:
         async with asyncio.timeout(60):
             yield world
     finally:
-        world.tree.kill()
+        await world.tree.close()
         world.addresses.remove()
 
 
@@ -89,7 +89,6 @@ async def test_a_bug_in_a_child_ends_the_start_too_and_leaves_a_traceback(
         world.start("has_a_bug")
         with pytest.raises(StartupError, match="seven by nothing"):
             await world.tree.wait_ready()
-        assert await world.tree.death == "has_a_bug has died (exit code 1)"
         assert "Traceback" in capfd.readouterr().err
 
 
@@ -116,6 +115,14 @@ async def test_the_death_of_a_running_child_is_noticed() -> None:
         assert await world.tree.death == "ready_until_killed has died (killed by SIGKILL)"
 
 
+async def test_a_running_child_that_fails_is_told_in_its_own_words() -> None:
+    async with new_world() as world:
+        world.start("fails_when_told")
+        await world.tree.wait_ready()
+        send_once(world.addresses.scheduler_input, Shutdown())
+        assert await world.tree.death == "fails_when_told has failed: ZeroDivisionError: seven by nothing"
+
+
 async def test_children_that_end_when_told_are_no_death() -> None:
     async with new_world() as world:
         world.start("ready_until_shutdown")
@@ -130,7 +137,7 @@ async def test_a_child_that_does_not_stop_is_killed() -> None:
         world.start("ready_until_killed")
         facts = await world.tree.wait_ready()
         await world.tree.stop(grace_s=0.0)
-        world.tree.kill()
+        await world.tree.close()
         assert not is_alive(int(facts["ready_until_killed"]["pid"] or 0))
 
 

@@ -22,6 +22,11 @@ def ready_until_killed(addresses: IpcAddresses) -> None:
     threading.Event().wait()
 
 
+def fails_when_told(addresses: IpcAddresses) -> None:
+    ready_until_shutdown(addresses)
+    raise ZeroDivisionError("seven by nothing")
+
+
 def cannot_start(addresses: IpcAddresses) -> None:
     raise StartupError("the moon is too far", hint="wait")
 
