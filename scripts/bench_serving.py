@@ -204,7 +204,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Exit code 1 when a request failed."""
     options = parse_options(argv)
     target = Target(options.base_url, options.api_key)
-    options.model = options.model or target.first_model()
+    try:
+        options.model = options.model or target.first_model()
+    except OSError as error:
+        print(f"{target.url}/v1/models does not answer: {error}", file=sys.stderr)
+        return 1
     asked = {field.name: getattr(options, field.name) for field in dataclasses.fields(Workload)}
     workload = dataclasses.replace(
         WORKLOADS[options.workload], **{name: value for name, value in asked.items() if value is not None}

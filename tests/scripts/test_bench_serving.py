@@ -143,6 +143,13 @@ def test_a_server_that_is_not_there_is_an_error_too(tmp_path: Path) -> None:
     assert "cannot connect" in report["median"]["first_error"]
 
 
+def test_without_a_server_to_ask_for_its_model_there_is_one_sentence(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert bench_serving.main(["--base-url", "http://127.0.0.1:1"]) == 1
+    assert "http://127.0.0.1:1/v1/models does not answer" in capsys.readouterr().err
+
+
 def test_groups_share_a_prefix_and_nothing_else(url: str, app: ScriptedServer, tmp_path: Path) -> None:
     run_bench(url, tmp_path, *SIX_REQUESTS, "--prefix-len", "20", "--num-groups", "2", "--api", "completions")
     prompts = [body["prompt"] for body in app.bodies]
