@@ -1,7 +1,6 @@
-"""Start the server: flags in, processes and an open port out. `python -m launch_server --help` lists the flags.
+"""Start the server: flags in, processes and an open port out. The one file that sees both HTTP and the actors.
 
-The one file that sees both HTTP and the actors. What it needs is imported inside `main`, because every child
-process that is spawned imports this file again.
+What it needs is imported inside functions, because every child process that is spawned imports this file again.
 Next on the request's path: srt/entrypoints/http_server.py
 """
 
@@ -17,13 +16,11 @@ if TYPE_CHECKING:
     from managers.launcher import FoundModel, RunningEngine
     from srt.server_args.server_args import ServerArgs
 
-SIGNALS = (signal.SIGTERM, signal.SIGINT)
-
 logger = logging.getLogger("launch_server")
 
-# How long connections get to take their last words: after an orderly end, and after a process of ours has died.
-CLOSE_GRACE_S = 5.0
-FAILURE_GRACE_S = 1.0
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
+# How long connections get to take their last words: after an orderly end, and after the death of a process.
+CLOSE_GRACE_S, FAILURE_GRACE_S = 5.0, 1.0
 
 
 def main() -> int:
@@ -49,22 +46,20 @@ def main() -> int:
         logger.critical("%s", error)
         return 1
     except (asyncio.CancelledError, KeyboardInterrupt):
-        logger.info("told to stop while starting")
-        return 0
+        return 0  # told to stop while starting
 
 
 async def _run(args: "ServerArgs", model: "FoundModel", sock: socket.socket) -> int:
     from managers.launcher import launch
 
-    task = asyncio.current_task()
-    assert task is not None
-    _on_signals(task.cancel)
+    starting = asyncio.current_task()
+    assert starting is not None
+    _on_signals(starting.cancel)
     try:
         async with launch(args, model) as engine:
             return await _serve(args, engine, sock)
     finally:
-        # All is done; a late signal must not change the exit code.
-        for number in SIGNALS:
+        for number in SIGNALS:  # All is done; a late signal must not change the exit code.
             asyncio.get_running_loop().remove_signal_handler(number)
             signal.signal(number, signal.SIG_IGN)
 
@@ -75,18 +70,14 @@ async def _serve(args: "ServerArgs", engine: "RunningEngine", sock: socket.socke
     from srt.util.network import open_port
 
     told_to_stop, told_twice = asyncio.Event(), asyncio.Event()
-
-    def on_signal() -> None:
-        (told_twice if told_to_stop.is_set() else told_to_stop).set()
-
-    _on_signals(on_signal)
+    _on_signals(lambda: (told_twice if told_to_stop.is_set() else told_to_stop).set())
     open_port(sock)
     server = HttpServer(build_app(engine.client, args), sock)
     serving = asyncio.create_task(server.serve())
     stop = asyncio.create_task(told_to_stop.wait())
     logger.info("listening on http://%s:%d", args.host, sock.getsockname()[1])
-    waits: set[asyncio.Future[Any]] = {serving, stop, engine.death}
-    await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    ends: set[asyncio.Future[Any]] = {serving, stop, engine.death}
+    await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
     if stop.done():
         logger.info("told to stop: open requests have %g s to finish", args.drain_timeout)
         await engine.client.drain(args.drain_timeout, hurry=told_twice)
@@ -95,9 +86,10 @@ async def _serve(args: "ServerArgs", engine: "RunningEngine", sock: socket.socke
     await asyncio.wait({serving}, timeout=FAILURE_GRACE_S if engine.death.done() else CLOSE_GRACE_S)
     server.stop(force=True)
     await serving
-    if engine.death.done():
-        logger.critical("the server ends: %s", engine.death.result())
-    return 1 if engine.death.done() else 0
+    if not engine.death.done():
+        return 0
+    logger.critical("the server ends: %s", engine.death.result())
+    return 1
 
 
 def _on_signals(callback: Callable[[], object]) -> None:
