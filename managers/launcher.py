@@ -270,7 +270,8 @@ def _model_info(args: ServerArgs, model: FoundModel, facts: Facts, pool: Tokeniz
     return ModelInfo(
         model_path=path,
         tokenizer_path=args.tokenizer_path or path,
-        served_model_name=args.served_model_name or path,
+        # The default model's file is called after the model, then its quantisation.
+        served_model_name=args.served_model_name or args.model_path or model.config.path.name.split(".")[0],
         model_type=model.config.model_type,
         architecture=model.config.architecture,
         context_length=context_length,

@@ -15,7 +15,7 @@ class HttpArgs:
         None, help="Bearer token that every request but health checks must carry.", secret=True
     )
     served_model_name: str | None = flag(
-        None, help="Name in /v1/models and in answers. Default: the model path."
+        None, help="Name in /v1/models and in answers. Default: the model path as given."
     )
     max_body_bytes: int = flag(64 * 1024 * 1024, help="Longest request body that is read; beyond it 413.")
     drain_timeout: float = flag(30.0, help="Seconds that running requests get to finish after SIGTERM.")
