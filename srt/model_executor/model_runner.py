@@ -20,7 +20,7 @@ from srt.errors import StartupError
 from srt.forward_batch import ForwardBatch
 from srt.layers.attention.backend import AttentionBackend
 from srt.layers.attention.registry import make_attention_backend
-from srt.model_executor.memory_profile import kv_budget, num_pool_tokens
+from srt.model_executor.memory_profile import FreeMemory, free_memory, num_pool_tokens
 from srt.model_loader.load import load_weights
 from srt.models.decoder import kv_head_span
 from srt.models.registry import CausalModel, find_model
@@ -43,12 +43,21 @@ class RunnerStats:
 class ModelRunner:
     """Implements `srt.forward_batch.Runner`. Made by `load`; runs once `size_pool` has been called."""
 
-    def __init__(self, *, model: CausalModel, config: ModelConfig, plan: RuntimePlan, group: TpGroup) -> None:
+    def __init__(
+        self,
+        *,
+        model: CausalModel,
+        config: ModelConfig,
+        plan: RuntimePlan,
+        group: TpGroup,
+        free_at_start: int,
+    ) -> None:
         self.vocab_size = config.vocab_size
         self._model = model
         self._config = config
         self._plan = plan
         self._group = group
+        self._free_at_start = free_at_start
         self._num_tokens = 0
         self._pool: KVPool | None = None
         self._attention: AttentionBackend | None = None
@@ -77,6 +86,7 @@ class ModelRunner:
         assert group.rank == rank, f"the group knows us as {group.rank}, not {rank}"
         torch.set_num_threads(plan.num_threads)
         model_class = find_model(config)
+        free_at_start = group.all_reduce_min(free_memory(plan.device))  # nobody loads before all have looked
         with torch.inference_mode():
             weights = load_weights(
                 model_class.slices(config, rank),
@@ -89,7 +99,7 @@ class ModelRunner:
             )
             model = model_class(config, weights, group)
         assert not weights, f"the model left {list(weights)} unused"
-        return cls(model=model, config=config, plan=plan, group=group)
+        return cls(model=model, config=config, plan=plan, group=group, free_at_start=free_at_start)
 
     def size_pool(self) -> int:
         """Allocate the KV pool once the weights are loaded; its capacity in tokens, the same on every rank.
@@ -102,9 +112,10 @@ class ModelRunner:
         shares_memory = plan.device == "cpu"
         dtype = DTYPES[plan.kv_cache_dtype]
         self._group.all_reduce_min(0)  # from here on, every rank holds its weights
-        budget = self._group.all_reduce_min(kv_budget(plan.device, plan.mem_fraction_static))
+        free_now = self._group.all_reduce_min(free_memory(plan.device))
         num_tokens = num_pool_tokens(
-            budget,
+            FreeMemory(self._free_at_start, free_now),
+            mem_fraction_static=plan.mem_fraction_static,
             config=config,
             num_kv_heads=config.num_kv_heads if shares_memory else num_kv_heads,
             bytes_per_value=dtype.itemsize,

@@ -104,7 +104,7 @@ def resolve_chunk(asked: int | None, page_size: int, context_length: int, device
 
 
 def resolve_mem_fraction(asked: float | None, device: str) -> tuple[float, str]:
-    """Share of the device's memory for weights and KV cache together."""
+    """Share of the memory that is free at the start, for weights and KV cache together."""
     if asked is None:
         return DEFAULT_MEM_FRACTION[device], f"the default on a {device}"
     if not 0 < asked < 1:

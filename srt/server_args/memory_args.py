@@ -11,10 +11,12 @@ class MemoryArgs:
 
     mem_fraction_static: float | None = flag(
         None,
-        help="Share of the device's memory for weights and KV cache together. Default: 0.5 on a CPU, 0.85 on a GPU.",
+        help="Share of the memory that is free at the start, for weights and KV cache together. "
+        "Default: 0.5 on a CPU, 0.85 on a GPU.",
     )
     max_total_tokens: int | None = flag(
-        None, help="Tokens in the KV cache, if less than what the memory allows."
+        None,
+        help="Tokens in the KV cache, at most. Granted beyond --mem-fraction-static if that much is free.",
     )
     page_size: int = flag(1, help="Tokens in one KV page; prefixes are shared in whole pages.")
     disable_radix_cache: bool = flag(False, help="Share no prefixes between requests.")

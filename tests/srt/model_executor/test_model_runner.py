@@ -51,9 +51,12 @@ def test_the_pool_is_empty_before_it_is_sized(checkpoint: Path) -> None:
 
 
 def test_no_memory_for_a_page_stops_the_start(checkpoint: Path) -> None:
-    # The machine's other processes use more than what this leaves them.
     with pytest.raises(StartupError, match="no memory is left for the KV cache"):
-        load_runner(checkpoint, mem_fraction_static=1e-9)
+        load_runner(checkpoint, mem_fraction_static=1e-9, max_total_tokens=None)
+
+
+def test_a_few_tokens_are_granted_whatever_the_fraction(checkpoint: Path) -> None:
+    assert load_runner(checkpoint, mem_fraction_static=1e-9, max_total_tokens=64).stats().num_tokens == 64
 
 
 def test_more_ranks_than_key_value_heads_are_refused(checkpoint: Path) -> None:
