@@ -9,8 +9,15 @@ from collections.abc import Callable
 from typing import Protocol
 
 from managers.messages import SchedulerInput, Shutdown
-from managers.scheduler.rank_broadcast import Tick, TickReceiver, TickSender, check_agreement
+from managers.scheduler.rank_broadcast import (
+    Tick,
+    TickReceiver,
+    TickSender,
+    check_agreement,
+    describe_rows,
+)
 from managers.scheduler.scheduler import Outbox, Scheduler
+from srt.errors import LockstepDivergence
 
 # How long an idle rank 0 sleeps on its socket before it lets the others know that it lives.
 HEARTBEAT_S = 1.0
@@ -46,6 +53,12 @@ def follow(scheduler: Scheduler, ticks: TickReceiver, rank: int) -> None:
 
 def follow_turn(scheduler: Scheduler, tick: Tick, rank: int) -> None:
     """One turn. The check comes before the model: a difference must never reach a collective."""
-    turn = scheduler.plan_turn(tick.clock, tick.messages)
+    try:
+        turn = scheduler.plan_turn(tick.clock, tick.messages)
+    except (AssertionError, LookupError, ValueError) as error:
+        # Rank 0 planned this very turn from the same input, so what we stumble over is a difference.
+        raise LockstepDivergence(
+            f"turn {tick.number}: rank {rank} cannot plan what rank 0 planned, {describe_rows(tick.rows)}: {error!r}"
+        ) from error
     check_agreement(tick, rank=rank, number=turn.number, digest=turn.digest, rows=turn.rows)
     scheduler.run_turn(turn)

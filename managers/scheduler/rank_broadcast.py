@@ -9,6 +9,7 @@ import msgspec
 import torch
 
 from managers.messages import Message, SchedulerInput
+from managers.scheduler.decision_digest import differing_subjects
 from srt.distributed.collectives import TpGroup
 from srt.errors import LockstepDivergence
 
@@ -90,16 +91,11 @@ def check_agreement(tick: Tick, *, rank: int, number: int, digest: bytes, rows: 
     """Raise LockstepDivergence unless this rank planned turn `number` exactly as rank 0 did."""
     if (tick.number, tick.digest) == (number, digest):
         return
-    same_rows = tick.rows == rows
-    hint = (
-        "The plans name the same requests: the slots, an eviction or an earlier sampled token differ. "
-        if same_rows
-        else ""
-    )
+    subjects = "; ".join(differing_subjects(tick.digest, digest)) or "the order of events"
     raise LockstepDivergence(
-        f"turn {tick.number}: rank {rank} and rank 0 decided differently. {hint}"
-        f"Rank 0, turn {tick.number}, digest {tick.digest.hex()}: {describe_rows(tick.rows)}. "
-        f"Rank {rank}, turn {number}, digest {digest.hex()}: {describe_rows(rows)}."
+        f"turn {tick.number}: rank {rank} and rank 0 decided differently. They differ in: {subjects}. "
+        f"Rank 0 planned for turn {tick.number}: {describe_rows(tick.rows)}. "
+        f"Rank {rank} planned for turn {number}: {describe_rows(rows)}."
     )
 
 

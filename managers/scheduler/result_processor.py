@@ -47,7 +47,10 @@ class ResultProcessor:
                 self._memory.share(request)
             self._memory.let_go(request)
         request.stage = Stage.FINISHED
-        self._digest.record(Decision.FINISH, (request.id,))
+        text_end = -1 if finish.text_end is None else finish.text_end
+        self._digest.record(
+            Decision.FINISH, (request.id, request.num_output, text_end, finish.reason.status_code)
+        )
         self._output.finished(request, finish)
 
     def _prefill_advanced(self, request: Request, ended: list[Request]) -> None:

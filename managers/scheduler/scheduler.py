@@ -122,6 +122,7 @@ class Scheduler:
     def plan_turn(self, clock: float, messages: Sequence[SchedulerInput]) -> Turn:
         """Apply the messages, choose what runs. Decisions only: nothing is computed yet."""
         self._turn_number += 1
+        self._digest.record_array(Decision.CLOCK, np.array([clock]))
         for message in messages:
             self._apply(message, clock)
         plan = self._planner.plan()
@@ -196,8 +197,9 @@ class Scheduler:
         request = self._refusal() or self._intake.accept(message, self._live)
         if isinstance(request, Finish):
             self._output.refused(message.request_id, len(message.input_ids) // 4, request)
-            self._digest.record(Decision.FINISH, (message.request_id,))
+            self._digest.record(Decision.FINISH, (message.request_id, request.reason.status_code))
             return
+        self._digest.record(Decision.ARRIVE, (request.id, request.arrival, request.prompt_len))
         if request.waits_for_leader:
             request.num_expected_cached = request.prompt_len - 1
         else:

@@ -106,8 +106,9 @@ def test_a_divergence_names_the_turn_the_rank_and_both_plans() -> None:
         world.step()
     message = str(caught.value)
     assert message.startswith("turn 2: rank 1 and rank 0 decided differently.")
-    assert f"request {first} +1, request {second} +1." in message
-    assert message.endswith(f": request {second} +1.")
+    assert "They differ in: who runs, with how many tokens; which slots are taken." in message
+    assert f"Rank 0 planned for turn 2: request {first} +1, request {second} +1." in message
+    assert message.endswith(f"Rank 1 planned for turn 2: request {second} +1.")
 
 
 def test_a_divergence_is_found_before_the_forward_pass() -> None:
@@ -117,9 +118,18 @@ def test_a_divergence_is_found_before_the_forward_pass() -> None:
     follower = world.followers[0]
     follower.runner.keeps_batches = True
     other_slot(follower)
-    with pytest.raises(LockstepDivergence, match="the slots, an eviction or an earlier sampled token"):
+    with pytest.raises(LockstepDivergence, match="differ in: which slots are taken"):
         world.step()
     assert follower.runner.batches == []
+
+
+def test_a_rank_that_fails_where_rank_0_planned_is_a_difference_too() -> None:
+    world = RankedWorld(SETTINGS, 2)
+    request = world.add("abcdef", greedy(20, ignore_eos=True))
+    world.step()
+    world.followers[0].scheduler.running[0].holding = None
+    with pytest.raises(LockstepDivergence, match=f"^turn 2: rank 1 cannot plan .* request {request} \\+1: "):
+        world.step()
 
 
 def two_turns(world: World) -> None:
