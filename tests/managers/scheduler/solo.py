@@ -3,11 +3,18 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+import torch
+
+from managers.scheduler.seen_tokens import SeenTokens
+from srt.sampling.batch_params import SampleRow
 from srt.sampling.params import SamplingParams
+from srt.sampling.sampler import Sampler
 from tests.fakes.model_runner import FIRST_CHOICE, SECOND_CHOICE, choices
-from tests.fakes.tokenizer import EOS_ID, ByteTokenizer
+from tests.fakes.tokenizer import EOS_ID, VOCAB_SIZE, ByteTokenizer
 
 TOKENIZER = ByteTokenizer()
+SAMPLER = Sampler(VOCAB_SIZE)
 
 
 @dataclass(frozen=True)
@@ -22,7 +29,7 @@ class Answer:
 
 
 def solo(prompt_ids: Sequence[int], params: SamplingParams) -> Answer:
-    """The answer of the fake model to a greedy request."""
+    """The answer of the fake model."""
     output: list[int] = []
     stop_ids = {*params.stop_token_ids, *(() if params.ignore_eos else (EOS_ID,))}
     text = ""
@@ -41,6 +48,8 @@ def solo(prompt_ids: Sequence[int], params: SamplingParams) -> Answer:
 
 
 def _next_token(token_ids: list[int], output: list[int], params: SamplingParams, banned: set[int]) -> int:
+    if not params.is_greedy or params.logit_bias or params.repetition_penalty != 1.0:
+        return _sampled_token(token_ids, output, params, banned)
     first, second = choices(token_ids)
     scores = {token_id: 0.0 for token_id in range(64)}  # of all others the lowest ids win
     scores |= {token_id: 0.0 for token_id in output} | {first: FIRST_CHOICE, second: SECOND_CHOICE}
@@ -50,3 +59,21 @@ def _next_token(token_ids: list[int], output: list[int], params: SamplingParams,
         if token_id not in banned
     }
     return min(allowed, key=lambda token_id: (-allowed[token_id], token_id))
+
+
+def _sampled_token(token_ids: list[int], output: list[int], params: SamplingParams, banned: set[int]) -> int:
+    """What the real sampler says to a row that is alone."""
+    first, second = choices(token_ids)
+    logits = torch.zeros(1, VOCAB_SIZE)
+    logits[0, first], logits[0, second] = FIRST_CHOICE, SECOND_CHOICE
+    seen = SeenTokens(np.array(token_ids[: len(token_ids) - len(output)], np.int32))
+    for token_id in output:
+        seen.add(token_id)
+    row = SampleRow(
+        params=params,
+        position=len(token_ids),
+        seen_ids=seen.ids,
+        seen_output_counts=seen.output_counts,
+        banned_ids=np.array(sorted(banned), np.int64) if banned else None,
+    )
+    return int(SAMPLER.sample(logits, [row])[0])
