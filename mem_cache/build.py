@@ -20,12 +20,18 @@ class KVMemory:
 
 
 def build_kv_memory(
-    *, capacity: int, page_size: int, use_radix_cache: bool, num_rows: int, context_length: int
+    *,
+    capacity: int,
+    page_size: int,
+    use_radix_cache: bool,
+    num_rows: int,
+    context_length: int,
+    eviction_policy: str = "lru",
 ) -> KVMemory:
     """Empty books for `capacity` tokens, `num_rows` requests at once of up to `context_length` tokens each.
 
     The KV pool that goes with them needs `sizing.num_pool_slots(allocator.capacity, page_size)` slots.
     """
     allocator = TokenAllocator(capacity) if page_size == 1 else PagedAllocator(capacity, page_size)
-    cache = RadixCache(page_size) if use_radix_cache else NoPrefixCache(page_size)
+    cache = RadixCache(page_size, eviction_policy) if use_radix_cache else NoPrefixCache(page_size)
     return KVMemory(allocator=allocator, cache=cache, table=RequestTable(num_rows, context_length))

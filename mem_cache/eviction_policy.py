@@ -1,59 +1,96 @@
-"""`EvictionOrder`, the interface: whom to give up first. One policy so far: least recently used.
+"""Whom to give up first. A policy is a key of integers: the smallest goes first.
 
-Holds only those that may be given up. Members are known by an integer that never comes back, so no
-order here depends on addresses, hashes or clocks.
+Keys never shrink: a node's last use, its uses and its priority only grow. `EvictionOrder` rests on that.
+No key depends on addresses, hashes or clocks, and no two leaves have the same.
 """
 
-from collections import OrderedDict
-from collections.abc import Iterator
-from typing import Protocol, TypeVar
+from collections.abc import Callable
+from heapq import heappop, heappush, heapreplace
 
-Member = TypeVar("Member")
+from mem_cache.radix_tree import TreeNode
 
+Key = tuple[int, ...]
+EvictionPolicy = Callable[[TreeNode], Key]
 
-class EvictionOrder(Protocol[Member]):
-    """An ordered set of members that may be evicted."""
-
-    def __len__(self) -> int: ...
-
-    def __iter__(self) -> Iterator[Member]:
-        """All members, the first to go first."""
-        ...
-
-    def used(self, number: int, member: Member) -> None:
-        """The member was just used; from now on it may be evicted, if it could not be before."""
-        ...
-
-    def discard(self, number: int) -> None:
-        """The member must not be evicted, or is gone. Unknown ones are no error."""
-        ...
-
-    def first(self) -> Member:
-        """Who goes next; there must be one. Changes nothing."""
-        ...
+# Requests that must have used a prefix before "slru" takes it for one that will be used again.
+NUM_USES_TO_BE_KEPT = 2
 
 
-class LeastRecentlyUsed(EvictionOrder[Member]):
-    """A list linked in order of use: every operation takes constant time, and no two members tie."""
+def least_recently_used(node: TreeNode) -> Key:
+    """By last use."""
+    return (node.last_use,)
 
-    def __init__(self) -> None:
-        self._members: OrderedDict[int, Member] = OrderedDict()
 
-    def __len__(self) -> int:
-        return len(self._members)
+def least_often_used(node: TreeNode) -> Key:
+    """By number of requests that used it, then by last use."""
+    return (node.num_uses, node.last_use)
 
-    def __iter__(self) -> Iterator[Member]:
-        return iter(self._members.values())
 
-    def used(self, number: int, member: Member) -> None:
-        """Move the member to the end."""
-        self._members[number] = member
-        self._members.move_to_end(number)
+def segmented(node: TreeNode) -> Key:
+    """What one request only has used, then the rest; each by last use. A flood of new prompts passes by."""
+    return (int(node.num_uses >= NUM_USES_TO_BE_KEPT), node.last_use)
 
-    def discard(self, number: int) -> None:
-        """Drop the member, if it is here."""
-        self._members.pop(number, None)
 
-    def first(self) -> Member:
-        """The one whose last use is longest ago."""
-        return next(iter(self._members.values()))
+def least_urgent(node: TreeNode) -> Key:
+    """By the highest priority of any request that used it, then by last use."""
+    return (node.priority, node.last_use)
+
+
+EVICTION_POLICIES: dict[str, EvictionPolicy] = {
+    "lru": least_recently_used,
+    "lfu": least_often_used,
+    "slru": segmented,
+    "priority": least_urgent,
+}
+
+
+class EvictionOrder:
+    """The leaves that nobody holds, by a policy's key.
+
+    A heap with at most one entry a node. An entry may be out of date: its node may have been used since (its key
+    is larger now), or may be no free leaf any more. This is found out when the entry comes up, so using, locking
+    and unlocking a node cost nothing here, and an entry is moved at most once for each of them.
+    """
+
+    def __init__(self, policy: EvictionPolicy) -> None:
+        self._key = policy
+        self._heap: list[tuple[Key, int, TreeNode]] = []
+
+    def offer(self, node: TreeNode) -> None:
+        """`node` has become a leaf that nobody holds. Offering it twice is no error."""
+        if not node.is_offered:
+            node.is_offered = True
+            heappush(self._heap, (self._key(node), node.number, node))
+
+    def first(self) -> TreeNode:
+        """Who goes next; there must be one."""
+        while True:
+            key, _, node = self._heap[0]
+            if not node.is_free_leaf:
+                heappop(self._heap)
+                node.is_offered = False
+            elif key != (now := self._key(node)):
+                heapreplace(self._heap, (now, node.number, node))
+            else:
+                return node
+
+    def take_first(self) -> TreeNode:
+        """Who goes next, and is in the order no more."""
+        node = self.first()
+        heappop(self._heap)
+        node.is_offered = False
+        return node
+
+    def clear(self) -> None:
+        """Everything is gone."""
+        for _, _, node in self._heap:
+            node.is_offered = False
+        self._heap.clear()
+
+    def check(self) -> None:
+        """Raise AssertionError if an entry stands where its node could be overlooked."""
+        numbers = [number for _, number, _ in self._heap]
+        assert len(set(numbers)) == len(numbers), "a node is in the eviction order twice"
+        for key, number, node in self._heap:
+            assert node.is_offered, f"node {number} is in the eviction order, but does not know it"
+            assert key <= self._key(node), f"node {number} has a smaller key than when it was offered"

@@ -9,6 +9,7 @@ from mem_cache.prefix_cache import (
     PrefixCacheStats,
     PrefixMatch,
     PrefixNode,
+    PrefixTrace,
     Slots,
     TokenIds,
 )
@@ -29,12 +30,19 @@ class NoPrefixCache(PrefixCache):
         """Nothing."""
         return self._empty
 
+    def trace(self, token_ids: TokenIds, namespace: Namespace = ()) -> PrefixTrace:
+        """Nowhere."""
+        return PrefixTrace(0, ())
+
     def insert(
         self, token_ids: TokenIds, slots: Slots, owned_from: int, namespace: Namespace = ()
     ) -> InsertResult:
         """Take nothing; nothing is redundant either, as no KV is held for these tokens."""
         assert owned_from == 0, f"{owned_from} tokens cannot be owned by a cache that owns none"
         return InsertResult(self._empty, np.empty(0, np.int32))
+
+    def count_use(self, node: PrefixNode, *, num_tokens: int, num_counted: int, priority: int) -> None:
+        """Nothing to count."""
 
     def lock(self, node: PrefixNode) -> None:
         """Nothing to keep."""

@@ -33,6 +33,14 @@ class PrefixMatch:
 
 
 @dataclass(frozen=True, slots=True)
+class PrefixTrace:
+    """How much of a sequence is cached, and the nodes on the way, from the root, each by a number of its own."""
+
+    num_tokens: int
+    nodes: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class InsertResult:
     """What `insert` did.
 
@@ -67,6 +75,10 @@ class PrefixCache(Protocol):
         """
         ...
 
+    def trace(self, token_ids: TokenIds, namespace: Namespace = ()) -> PrefixTrace:
+        """Where `match` would lead, without being a use: changes nothing."""
+        ...
+
     def insert(
         self, token_ids: TokenIds, slots: Slots, owned_from: int, namespace: Namespace = ()
     ) -> InsertResult:
@@ -75,6 +87,14 @@ class PrefixCache(Protocol):
         `slots[:owned_from]` are the cache's already (the caller matched or inserted and locked them);
         `slots[owned_from:]` are the caller's. Of these, what lies beyond the last whole page stays the
         caller's and is not in `redundant`.
+        """
+        ...
+
+    def count_use(self, node: PrefixNode, *, num_tokens: int, num_counted: int, priority: int) -> None:
+        """One more request uses the prefix of `num_tokens` that ends at `node`.
+
+        The first `num_counted` of them have been counted for this request before. For eviction policies that
+        look at more than the last use.
         """
         ...
 
@@ -87,9 +107,9 @@ class PrefixCache(Protocol):
         ...
 
     def evict(self, num_tokens: int) -> Slots:
-        """Give up at least `num_tokens` unlocked tokens, least recently used first, or all there are.
+        """Give up at least `num_tokens` unlocked tokens, or all there are, in the order of the eviction policy.
 
-        Returns their slots, which are the caller's again.
+        What continues a prefix goes before the prefix. Returns the slots, which are the caller's again.
         """
         ...
 

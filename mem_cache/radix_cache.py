@@ -5,7 +5,7 @@ Next on the request's path: mem_cache/slot_allocator.py
 
 import numpy as np
 
-from mem_cache.eviction_policy import EvictionOrder, LeastRecentlyUsed
+from mem_cache.eviction_policy import EVICTION_POLICIES, EvictionOrder
 from mem_cache.page_math import round_down, round_up
 from mem_cache.prefix_cache import (
     InsertResult,
@@ -14,6 +14,7 @@ from mem_cache.prefix_cache import (
     PrefixCacheStats,
     PrefixMatch,
     PrefixNode,
+    PrefixTrace,
     Slots,
     TokenIds,
 )
@@ -23,15 +24,15 @@ from mem_cache.radix_tree import RadixTree, TreeNode
 class RadixCache(PrefixCache):
     """Prefixes shared by all requests of a namespace, in whole pages.
 
-    `_order` holds exactly the unlocked nodes, each before its parent: whenever a node counts as used (matched,
-    inserted or unlocked), so do its ancestors, after it. A locked node's ancestors are locked too. So the
-    first in order is always a leaf, and eviction need not search for one.
+    A locked node's ancestors are locked too, so below a node that nobody holds there is always a leaf that
+    nobody holds: `_order` has them all.
     """
 
-    def __init__(self, page_size: int) -> None:
+    def __init__(self, page_size: int, eviction_policy: str = "lru") -> None:
         self.page_size = page_size
         self._tree = RadixTree(page_size)
-        self._order: EvictionOrder[TreeNode] = LeastRecentlyUsed()
+        self._order = EvictionOrder(EVICTION_POLICIES[eviction_policy])
+        self._num_uses = 0  # of anything here: the time by which uses are ordered
         self._num_evictable = 0
         self._num_protected = 0
 
@@ -40,6 +41,11 @@ class RadixCache(PrefixCache):
         path = self._path_to(np.asarray(token_ids, np.int32), namespace)
         self._mark_used(path)
         return self._as_match(path)
+
+    def trace(self, token_ids: TokenIds, namespace: Namespace = ()) -> PrefixTrace:
+        """Where `match` would lead; changes nothing."""
+        walk = self._tree.walk(token_ids, namespace)
+        return PrefixTrace(walk.num_matched, tuple([node.number for node in walk.nodes]))
 
     def insert(
         self, token_ids: TokenIds, slots: Slots, owned_from: int, namespace: Namespace = ()
@@ -55,40 +61,52 @@ class RadixCache(PrefixCache):
             parent = path[-1] if path else self._tree.root
             new_slots = np.asarray(slots[num_known:end], np.int32)
             path.append(self._tree.add_leaf(parent, tokens[num_known:], new_slots, namespace))
+            self._order.offer(path[-1])
             self._num_evictable += end - num_known
         self._mark_used(path)
         return InsertResult(self._as_match(path), np.array(slots[owned_from:num_known], np.int32))
+
+    def count_use(self, node: PrefixNode, *, num_tokens: int, num_counted: int, priority: int) -> None:
+        """One more request uses the prefix; its first `num_counted` tokens have been counted before."""
+        end = num_tokens
+        for used in self._tree.path(_tree_node(node)):
+            used.priority = max(used.priority, priority)
+            if end > num_counted or used.num_uses == 0:
+                used.num_uses += 1
+            end -= len(used)
 
     def lock(self, node: PrefixNode) -> None:
         """Keep `node` and all above it from eviction, once more."""
         for held in self._tree.path(_tree_node(node)):
             if held.lock_count == 0:
-                self._order.discard(held.number)
                 self._num_evictable -= len(held)
                 self._num_protected += len(held)
             held.lock_count += 1
 
     def unlock(self, node: PrefixNode) -> None:
         """Undo one `lock`; what nobody else holds counts as just used."""
-        for held in self._tree.path(_tree_node(node)):
+        leaf = _tree_node(node)
+        self._num_uses += 1
+        for held in self._tree.path(leaf):
             assert held.lock_count > 0, f"node {held.number} is unlocked more often than locked"
             held.lock_count -= 1
             if held.lock_count == 0:
-                self._order.used(held.number, held)
+                held.last_use = self._num_uses
                 self._num_evictable += len(held)
                 self._num_protected -= len(held)
+        if leaf.is_free_leaf:
+            self._order.offer(leaf)
 
     def evict(self, num_tokens: int) -> Slots:
         """Give up whole leaves, and of the last one only as many pages as still needed, from its end."""
         parts: list[Slots] = []
         num_missing = round_up(num_tokens, self.page_size)
-        while num_missing > 0 and len(self._order) > 0:
+        while num_missing > 0 and self._num_evictable > 0:
             leaf = self._order.first()
             if len(leaf) > num_missing:
                 parts.append(self._tree.shorten(leaf, len(leaf) - num_missing))
             else:
-                self._order.discard(leaf.number)
-                parts.append(self._tree.remove(leaf))
+                parts.append(self._remove(self._order.take_first()))
             num_missing -= len(parts[-1])
             self._num_evictable -= len(parts[-1])
         return _join(parts)
@@ -97,8 +115,8 @@ class RadixCache(PrefixCache):
         """Forget everything; nothing may be locked."""
         assert self._num_protected == 0, f"{self._num_protected} cached tokens are still locked"
         slots = self.held_slots()
+        self._order.clear()
         self._tree.clear()
-        self._order = LeastRecentlyUsed()
         self._num_evictable = 0
         return slots
 
@@ -130,14 +148,9 @@ class RadixCache(PrefixCache):
         assert np.array_equal(pages, expected), "a cached page's slots are not one page of slots"
 
     def _check_order(self, nodes: list[TreeNode]) -> None:
-        places = {node.number: place for place, node in enumerate(self._order)}
-        unlocked = [node for node in nodes if node.lock_count == 0]
-        assert len(places) == len(unlocked), f"{len(places)} in eviction order, {len(unlocked)} unlocked"
-        for node in unlocked:
-            for child in node.children.values():
-                assert places[child.number] < places[node.number], (
-                    f"node {node.number} would go before its child"
-                )
+        self._order.check()
+        missing = [node.number for node in nodes if node.is_free_leaf and not node.is_offered]
+        assert not missing, f"nodes {missing} could be evicted, but are not in the order"
 
     def _path_to(self, tokens: TokenIds, namespace: Namespace) -> list[TreeNode]:
         """The nodes that hold the longest cached prefix, exactly: splits the last if need be."""
@@ -148,9 +161,16 @@ class RadixCache(PrefixCache):
         return path
 
     def _mark_used(self, path: list[TreeNode]) -> None:
-        for node in reversed(path):
-            if node.lock_count == 0:
-                self._order.used(node.number, node)
+        self._num_uses += 1
+        for node in path:
+            node.last_use = self._num_uses
+
+    def _remove(self, leaf: TreeNode) -> Slots:
+        parent = leaf.parent
+        slots = self._tree.remove(leaf)
+        if parent is not None and parent.is_free_leaf:
+            self._order.offer(parent)
+        return slots
 
     def _as_match(self, path: list[TreeNode]) -> PrefixMatch:
         return PrefixMatch(_join([node.slots for node in path]), path[-1] if path else self._tree.root)

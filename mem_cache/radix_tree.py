@@ -20,10 +20,28 @@ ChildKey = tuple[tuple[str, ...], bytes]
 FIRST_STRIDE, STRIDE_GROWTH = 64, 8
 
 
-class TreeNode:
-    """A run of tokens, their slots, and what may follow. `number` is unique in the tree's life."""
+NO_PRIORITY = -(2**63)
 
-    __slots__ = ("children", "key", "lock_count", "number", "parent", "slots", "tokens")
+
+class TreeNode:
+    """A run of tokens, their slots, and what may follow. `number` is unique in the tree's life.
+
+    From `lock_count` on, what is kept here for the cache and its eviction policy.
+    """
+
+    __slots__ = (
+        "children",
+        "is_offered",
+        "key",
+        "last_use",
+        "lock_count",
+        "num_uses",
+        "number",
+        "parent",
+        "priority",
+        "slots",
+        "tokens",
+    )
 
     def __init__(
         self, number: int, parent: "TreeNode | None", key: ChildKey, tokens: Ints, slots: Ints
@@ -35,6 +53,15 @@ class TreeNode:
         self.slots = slots
         self.children: dict[ChildKey, TreeNode] = {}
         self.lock_count = 0
+        self.last_use = 0  # counts uses of the whole cache
+        self.num_uses = 0  # requests that computed or reused it
+        self.priority = NO_PRIORITY  # the highest of these requests'
+        self.is_offered = False  # whether it has an entry in the eviction order
+
+    @property
+    def is_free_leaf(self) -> bool:
+        """Whether it is in the tree, ends it, and nobody holds it."""
+        return self.lock_count == 0 and not self.children and self.parent is not None
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -77,15 +104,16 @@ class RadixTree:
     def split(self, node: TreeNode, num_tokens: int) -> TreeNode:
         """Cut `node` in two; returns the new upper part, of `num_tokens`.
 
-        `node` stays the lower part: whoever holds it still holds the same prefix. Its locks reach through the
-        upper part too.
+        `node` stays the lower part: whoever holds it still holds the same prefix. Its locks and
+        uses reach through the upper part too.
         """
         assert 0 < num_tokens < len(node), f"cannot cut {num_tokens} off a node of {len(node)}"
         parent = _parent(node)
         upper = self._new_node(
             parent, node.key, _compact(node.tokens[:num_tokens]), _compact(node.slots[:num_tokens])
         )
-        upper.lock_count = node.lock_count
+        upper.lock_count, upper.last_use = node.lock_count, node.last_use
+        upper.num_uses, upper.priority = node.num_uses, node.priority
         node.parent = upper
         node.tokens = _compact(node.tokens[num_tokens:])
         node.slots = _compact(node.slots[num_tokens:])

@@ -40,6 +40,7 @@ class SchedulerSettings:
     capacity: int  # tokens of KV
     page_size: int = 1
     use_radix_cache: bool = True
+    eviction_policy: str = "lru"
     chunk_size: int = 512
     max_running_requests: int = 64
     max_queued_requests: int | None = None
@@ -105,6 +106,7 @@ def _build_books(settings: SchedulerSettings) -> KVMemory:
         capacity=settings.capacity,
         page_size=settings.page_size,
         use_radix_cache=settings.use_radix_cache,
+        eviction_policy=settings.eviction_policy,
         num_rows=settings.max_running_requests,
         context_length=settings.length_limit,
     )

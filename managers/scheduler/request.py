@@ -69,6 +69,7 @@ class Request:
     seen_tokens: SeenTokens | None = None
     stop_strings: StopStrings | None = None
     banned_ids: npt.NDArray[np.int64] | None = None  # before min_new_tokens
+    priority: int = 0  # higher is more urgent
 
     stage: Stage = Stage.WAITING
     output_ids: list[int] = field(default_factory=list)
@@ -76,6 +77,7 @@ class Request:
     holding: Holding | None = None
     has_computed_prompt: bool = False  # once true it stays true, retracted or not
     num_cached_tokens: int | None = None  # of the prompt, when it was first admitted
+    num_shared_counted: int = 0  # tokens for which it counts as a user of the prefix cache
     num_expected_cached: int = 0  # an estimate while it waits, for load figures
     num_retractions: int = 0
     num_overtaken: int = 0  # requests that arrived later and were admitted earlier

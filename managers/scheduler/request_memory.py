@@ -121,21 +121,22 @@ class RequestMemory:
     def share(self, request: Request) -> None:
         """Let others use what `request` has computed so far, in whole pages, from now on.
 
-        Where another request computed the same tokens first, `request` goes on with the other's slots.
+        Where another request computed the same tokens first, `request` goes on with the other's slots. Prompt and
+        answer are cached one after the other: so the answer can be given up, and the prompt kept.
         """
         holding = _holding(request)
-        num_tokens = round_down(request.num_computed, self.page_size)
-        if num_tokens <= holding.num_shared:
-            return
-        slots = self.books.table.read(holding.row, 0, num_tokens)
-        token_ids = request.token_ids(0, num_tokens)
-        result = self.books.cache.insert(token_ids, slots, holding.num_shared, request.namespace)
-        self.books.cache.lock(result.match.node)
-        self.books.cache.unlock(holding.node)
-        self.books.table.write(holding.row, holding.num_shared, result.match.slots[holding.num_shared :])
-        holding.node, holding.num_shared = result.match.node, result.match.num_tokens
-        self.books.allocator.free(result.redundant)
-        self._digest.record(Decision.SHARE, (request.id, holding.num_shared, len(result.redundant)))
+        num_computed = round_down(request.num_computed, self.page_size)
+        for num_tokens in (min(round_down(request.prompt_len, self.page_size), num_computed), num_computed):
+            if num_tokens > holding.num_shared:
+                self._share(request, holding, num_tokens)
+        if holding.num_shared > request.num_shared_counted:
+            self.books.cache.count_use(
+                holding.node,
+                num_tokens=holding.num_shared,
+                num_counted=request.num_shared_counted,
+                priority=request.priority,
+            )
+            request.num_shared_counted = holding.num_shared
 
     def flush(self) -> None:
         """Forget every cached prefix. No request may hold anything."""
@@ -163,6 +164,17 @@ class RequestMemory:
         """Open new books, all free. For the repair of a broken account, when no request holds anything."""
         self.books = self._build()
         self._digest.record(Decision.REPAIR, ())
+
+    def _share(self, request: Request, holding: Holding, num_tokens: int) -> None:
+        slots = self.books.table.read(holding.row, 0, num_tokens)
+        token_ids = request.token_ids(0, num_tokens)
+        result = self.books.cache.insert(token_ids, slots, holding.num_shared, request.namespace)
+        self.books.cache.lock(result.match.node)
+        self.books.cache.unlock(holding.node)
+        self.books.table.write(holding.row, holding.num_shared, result.match.slots[holding.num_shared :])
+        holding.node, holding.num_shared = result.match.node, result.match.num_tokens
+        self.books.allocator.free(result.redundant)
+        self._digest.record(Decision.SHARE, (request.id, holding.num_shared, len(result.redundant)))
 
     def _append(self, holding: Holding, slots: Slots) -> None:
         self.books.table.write(holding.row, holding.num_slots, slots)

@@ -34,4 +34,5 @@ class RuntimePlan:
     max_running_requests: int | None  # the user's; resolved against the pool's size later
     schedule_policy: str
     use_radix_cache: bool
+    radix_eviction_policy: str
     reasons: dict[str, str]

@@ -40,6 +40,7 @@ def resolve(args: ServerArgs, config: ModelConfig, facts: DeviceFacts, tp_size: 
         max_running_requests=args.max_running_requests,
         schedule_policy=policy,
         use_radix_cache=not args.disable_radix_cache,
+        radix_eviction_policy=args.radix_eviction_policy,
         reasons={
             "device": f"{facts.name}, {facts.num_cores} cores, {facts.total_memory / 2**30:.1f} GiB",
             "dtype": why_dtype,

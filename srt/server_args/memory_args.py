@@ -20,3 +20,9 @@ class MemoryArgs:
     )
     page_size: int = flag(1, help="Tokens in one KV page; prefixes are shared in whole pages.")
     disable_radix_cache: bool = flag(False, help="Share no prefixes between requests.")
+    radix_eviction_policy: str = flag(
+        "lru",
+        help="Which cached prefix is given up first: used longest ago (lru), by fewest requests (lfu), by one request "
+        "only (slru), by the least urgent (priority); equals by last use.",
+        choices=("lru", "lfu", "slru", "priority"),
+    )

@@ -25,6 +25,7 @@ def make_plan(**settings: Any) -> RuntimePlan:
         "max_running_requests": None,
         "schedule_policy": "fcfs",
         "use_radix_cache": True,
+        "radix_eviction_policy": "lru",
         "reasons": {},
     }
     return RuntimePlan(**{**defaults, **settings})

@@ -9,8 +9,8 @@ from tests.mem_cache.request_world import as_ids
 class World:
     """A cache and a counter that hands out new pages of slots."""
 
-    def __init__(self, page_size: int = 1) -> None:
-        self.cache = RadixCache(page_size)
+    def __init__(self, page_size: int = 1, eviction_policy: str = "lru") -> None:
+        self.cache = RadixCache(page_size, eviction_policy)
         self.next_slot = page_size
 
     def keep(self, text: str, namespace: tuple[str, ...] = ()) -> list[int]:
