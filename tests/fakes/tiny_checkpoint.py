@@ -33,9 +33,17 @@ TOKENIZER_FILES = (
 
 
 def make_tiny_model(
-    architecture: str = "LlamaForCausalLM", *, seed: int = 0, std: float = 0.3, **settings: Any
+    architecture: str = "LlamaForCausalLM",
+    *,
+    seed: int = 0,
+    std: float = 0.3,
+    has_twins: bool = False,
+    **settings: Any,
 ) -> transformers.PreTrainedModel:
-    """The reference model. `settings` go to its configuration, over SHAPE's."""
+    """The reference model. `settings` go to its configuration, over SHAPE's.
+
+    With `has_twins` the second half of the vocabulary has the logits of the first: every token ties with another.
+    """
     model_class = getattr(transformers, architecture)
     config = model_class.config_class(**{**SHAPE, **settings})
     model: transformers.PreTrainedModel = model_class(config).eval()
@@ -45,6 +53,10 @@ def make_tiny_model(
             weight.normal_(std=std, generator=generator)
             if name.endswith("norm.weight"):
                 weight.add_(1.0)
+        if has_twins:
+            rows = model.get_output_embeddings().weight
+            half = len(rows) // 2
+            rows[half : 2 * half] = rows[:half]
     return model
 
 
@@ -55,6 +67,7 @@ def write_tiny_checkpoint(
     tokenizer: Path | None = None,
     seed: int = 0,
     std: float = 0.3,
+    has_twins: bool = False,
     max_shard_size: str = "1GB",
     **settings: Any,
 ) -> Path:
@@ -62,7 +75,7 @@ def write_tiny_checkpoint(
 
     With a tokenizer, give its vocabulary's size as `vocab_size`.
     """
-    model = make_tiny_model(architecture, seed=seed, std=std, **settings)
+    model = make_tiny_model(architecture, seed=seed, std=std, has_twins=has_twins, **settings)
     model.save_pretrained(folder, max_shard_size=max_shard_size)
     if tokenizer is not None:
         for name in TOKENIZER_FILES:

@@ -51,7 +51,8 @@ def _next_token(token_ids: list[int], output: list[int], params: SamplingParams,
     if not params.is_greedy or params.logit_bias or params.repetition_penalty != 1.0:
         return _sampled_token(token_ids, output, params, banned)
     first, second = choices(token_ids)
-    scores = {token_id: 0.0 for token_id in range(64)}  # of all others the lowest ids win
+    # Of all others the lowest ids win, of which so many may be penalised or banned.
+    scores = {token_id: 0.0 for token_id in range(len(output) + len(banned) + 1)}
     scores |= {token_id: 0.0 for token_id in output} | {first: FIRST_CHOICE, second: SECOND_CHOICE}
     allowed = {
         token_id: score - params.frequency_penalty * output.count(token_id)
