@@ -1,11 +1,12 @@
-"""Send an admin request to the scheduler and wait for its reply, for a bounded time.
+"""Send an admin request to the scheduler of every replica and gather the replies, for a bounded time.
 
 Every request has an id of its own, so a late reply to a caller who gave up is never taken for the next one's.
 """
 
 import asyncio
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from managers.messages.control import (
@@ -24,35 +25,55 @@ REPLY_TIMEOUT_S = 10.0
 RETRY_INTERVAL_S = 0.05
 
 
+@dataclass
+class _Question:
+    """One request, and the replies of replicas so far, by rank."""
+
+    missing: set[int]
+    answered: asyncio.Future[None]
+    replies: dict[int, ControlReply] = field(default_factory=dict)
+
+    def note_answer_if_complete(self) -> None:
+        if not self.missing and not self.answered.done():
+            self.answered.set_result(None)
+
+
 class ControlClient:
-    """Admin requests to one scheduler. `send` puts a message on its socket; `on_reply` takes what comes back."""
+    """Admin requests to all replicas. `send` reaches every one of them; `on_reply` takes what comes back.
+
+    `live_ranks` are the replicas that will answer.
+    """
 
     def __init__(
-        self, send: Callable[[ControlRequest], None], *, reply_timeout_s: float = REPLY_TIMEOUT_S
+        self,
+        send: Callable[[ControlRequest], None],
+        live_ranks: Callable[[], Sequence[int]],
+        *,
+        reply_timeout_s: float = REPLY_TIMEOUT_S,
     ) -> None:
         self._send = send
+        self._live_ranks = live_ranks
         self._reply_timeout_s = reply_timeout_s
         self._control_ids = itertools.count(1)
-        self._waiting: dict[int, asyncio.Future[ControlReply]] = {}
+        self._waiting: dict[int, _Question] = {}
 
     async def flush_cache(self, *, timeout_s: float) -> str | None:
-        """Forget cached prefixes, trying for `timeout_s`. None, or why it was not done."""
+        """Forget all cached prefixes, trying for `timeout_s`. None, or why it was not done: the first reason."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_s
         while True:
-            reply = await self._ask(FlushCache(control_id=next(self._control_ids)))
-            assert isinstance(reply, FlushCacheReply), reply
-            if reply.done:
+            replies = await self._ask(FlushCache(control_id=next(self._control_ids)))
+            reasons = [r.reason for r in replies if isinstance(r, FlushCacheReply) and not r.done]
+            if not reasons:
                 return None
             if loop.time() >= deadline:
-                return reply.reason
+                return reasons[0]
             await asyncio.sleep(RETRY_INTERVAL_S)
 
-    async def get_state(self) -> Mapping[str, Any]:
-        """The scheduler's facts and figures."""
-        reply = await self._ask(GetState(control_id=next(self._control_ids)))
-        assert isinstance(reply, GetStateReply), reply
-        return reply.state
+    async def get_states(self) -> Sequence[Mapping[str, Any]]:
+        """Facts and figures of each replica's scheduler, by rank."""
+        replies = await self._ask(GetState(control_id=next(self._control_ids)))
+        return [{"dp_rank": r.dp_rank, **r.state} for r in replies if isinstance(r, GetStateReply)]
 
     def shut_down(self) -> None:
         """Ask every process behind the socket to end. Nothing comes back."""
@@ -60,24 +81,32 @@ class ControlClient:
 
     def on_reply(self, reply: ControlReply) -> None:
         """Hand a reply to whoever waits for it, if anybody still does."""
-        future = self._waiting.get(reply.control_id)
-        if future is not None and not future.done():
-            future.set_result(reply)
+        question = self._waiting.get(reply.control_id)
+        if question is not None:
+            question.replies[reply.dp_rank] = reply
+            question.missing.discard(reply.dp_rank)
+            question.note_answer_if_complete()
+
+    def on_replica_lost(self, dp_rank: int) -> None:
+        """Wait for this one no longer."""
+        for question in self._waiting.values():
+            question.missing.discard(dp_rank)
+            question.note_answer_if_complete()
 
     def fail_all(self, error: Exception) -> None:
         """Nobody will answer any more."""
-        for future in self._waiting.values():
-            if not future.done():
-                future.set_exception(error)
+        for question in self._waiting.values():
+            if not question.answered.done():
+                question.answered.set_exception(error)
 
-    async def _ask(self, request: FlushCache | GetState) -> ControlReply:
-        future = asyncio.get_running_loop().create_future()
-        self._waiting[request.control_id] = future
+    async def _ask(self, request: FlushCache | GetState) -> list[ControlReply]:
+        question = _Question(set(self._live_ranks()), asyncio.get_running_loop().create_future())
+        self._waiting[request.control_id] = question
         self._send(request)
         try:
             async with asyncio.timeout(self._reply_timeout_s):
-                reply: ControlReply = await future
-                return reply
+                await question.answered
+            return [reply for _, reply in sorted(question.replies.items())]
         except TimeoutError:
             raise ServerNotReady(f"the scheduler did not answer within {self._reply_timeout_s:g} s") from None
         finally:

@@ -27,8 +27,8 @@ logger = logging.getLogger(__name__)
 RECEIVE_TIMEOUT_S = 60.0
 
 
-def run(addresses: IpcAddresses, tokenizer_folder: str) -> None:
-    """Turn ids into text until told to stop."""
+def run(addresses: IpcAddresses, tokenizer_folder: str, num_replicas: int = 1) -> None:
+    """Turn ids into text until told to stop for each replica of the model."""
     detokenizer = Detokenizer(load_tokenizer(Path(tokenizer_folder)))
     receiver = Receiver[DetokenizerInput](addresses.detokenizer_input, DetokenizerInput)
     sender = Sender[TokenizerManagerInput](addresses.tokenizer_manager_input)
@@ -42,7 +42,9 @@ def run(addresses: IpcAddresses, tokenizer_folder: str) -> None:
                 case SchedulerLoad() | FlushCacheReply() | GetStateReply():
                     sender.send(message)
                 case Shutdown():
-                    return
+                    num_replicas -= 1
+                    if num_replicas == 0:
+                        return
                 case _:
                     assert_never(message)
 

@@ -10,7 +10,7 @@ import logging
 import os
 import shutil
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -30,9 +30,13 @@ _LONGEST_FOLDER = 107 - len("/detokenizer")
 
 @dataclass(frozen=True, slots=True)
 class IpcAddresses:
-    """The unix sockets of one server, all in `folder`, which the launcher makes (mode 0700) and removes."""
+    """The unix sockets of one server, all in `folder`, which the launcher makes (mode 0700) and removes.
+
+    Where there are several replicas of the model, each has its own addresses: see `of_replica`.
+    """
 
     folder: str
+    dp_rank: int | None = None
 
     @staticmethod
     def create() -> "IpcAddresses":
@@ -63,13 +67,22 @@ class IpcAddresses:
         if descriptor is not None:
             os.close(descriptor)
 
+    def of_replica(self, dp_rank: int) -> "IpcAddresses":
+        """The same folder, with scheduler input and rendezvous that are this replica's own."""
+        return replace(self, dp_rank=dp_rank)
+
     def _at(self, name: str) -> str:
         return f"ipc://{Path(self.folder) / name}"
 
     @property
     def scheduler_input(self) -> str:
-        """Main to scheduler rank 0."""
-        return self._at("scheduler")
+        """Main, or the data-parallel controller, to scheduler rank 0."""
+        return self._at("scheduler" if self.dp_rank is None else f"dp{self.dp_rank}")
+
+    @property
+    def controller_input(self) -> str:
+        """Main to the data-parallel controller."""
+        return self._at("controller")
 
     @property
     def detokenizer_input(self) -> str:
@@ -89,7 +102,8 @@ class IpcAddresses:
     @property
     def rendezvous(self) -> str:
         """Where the ranks of the gloo group find each other: a torch `init_method`."""
-        return f"file://{Path(self.folder) / 'rendezvous'}"
+        name = "rendezvous" if self.dp_rank is None else f"rendezvous{self.dp_rank}"
+        return f"file://{Path(self.folder) / name}"
 
 
 # Folder to the descriptor that holds its lock: of this process, not of a value that others may copy.

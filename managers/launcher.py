@@ -1,24 +1,22 @@
-"""Spawn and supervise the process tree of one server; give back a connected TokenizerManager.
+"""Start the processes of one server and give back a connected TokenizerManager.
 
 Whatever happens inside `launch`, or while a server starts, nothing is left behind: no process, no socket.
 """
 
 import asyncio
 import logging
-import signal
-import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from multiprocessing.context import SpawnProcess
 from pathlib import Path
 from typing import Any
 
 from managers.ipc import AsyncReceiver, IpcAddresses, Sender
-from managers.messages.lifecycle import Failed, LauncherInput, Ready
-from managers.messages.to_scheduler import SchedulerInput
+from managers.messages.to_controller import ControllerInput
 from managers.messages.to_tokenizer_manager import TokenizerManagerInput
-from managers.process import Actor, Facts, keep_out_of_garbage_collection, start_actor
+from managers.process import Actor, Facts, keep_out_of_garbage_collection
+from managers.process_tree import ProcessTree
+from managers.replica_board import ReplicaBoard
 from managers.startup_summary import startup_summary
 from managers.tokenizer_manager import TokenizerManager
 from managers.tokenizer_pool import TokenizerPool
@@ -26,136 +24,11 @@ from srt.configs.checkpoint import find_model
 from srt.configs.load import load_model_config
 from srt.configs.model_config import ModelConfig
 from srt.engine_client import ModelInfo
-from srt.errors import StartupError
+from srt.runtime_plan.resolve import resolve_load_balance
 from srt.server_args.server_args import ServerArgs
 from srt.tokenizer.load import load_tokenizer, prepare_tokenizer
 
 logger = logging.getLogger(__name__)
-
-# How long a child that was told to stop may take before it is killed.
-STOP_GRACE_S = 10.0
-# How long a killed one may take to be gone: longer only when the kernel itself hangs, in a driver say.
-KILL_GRACE_S = 10.0
-# Between two lines that say whom the start still waits for.
-PROGRESS_INTERVAL_S = 10.0
-# How long the last words of a dead child may take to get here: they are already in the socket.
-LAST_WORDS_S = 0.1
-
-
-class ProcessTree:
-    """The children of one server, from start to end. Used inside a running event loop."""
-
-    def __init__(self, addresses: IpcAddresses, log_level: str) -> None:
-        self._addresses = addresses
-        self._log_level = log_level
-        self._processes: list[SpawnProcess] = []
-        self._loop = asyncio.get_running_loop()
-        self._started = time.monotonic()
-        self._facts: dict[str, Facts] = {}
-        self._all_ready = asyncio.Event()
-        self._num_alive = 0
-        self._all_ended = asyncio.Event()
-        self._is_stopping = False
-        self._reports = AsyncReceiver[LauncherInput](addresses.launcher_input, LauncherInput)
-        self._listening = asyncio.create_task(self._listen(), name="reports of children")
-        self.death: asyncio.Future[str] = self._loop.create_future()
-        """Set once, with one sentence, when a child fails, or ends although nobody told it to."""
-
-    def start(self, actors: Sequence[Actor]) -> None:
-        """Start a child for each."""
-        for actor in actors:
-            process = start_actor(actor, self._addresses, self._log_level)
-            self._processes.append(process)
-            self._num_alive += 1
-            self._loop.add_reader(process.sentinel, self._on_end, process)
-
-    async def wait_ready(self) -> dict[str, Facts]:
-        """What each child told when it was ready, by name. Raises StartupError when one fails or dies."""
-        all_ready = asyncio.create_task(self._all_ready.wait())
-        waits: set[asyncio.Future[Any]] = {all_ready, self.death}
-        try:
-            while not self._all_ready.is_set():
-                done, _ = await asyncio.wait(
-                    waits, timeout=PROGRESS_INTERVAL_S, return_when=asyncio.FIRST_COMPLETED
-                )
-                if self.death.done():
-                    raise StartupError(self.death.result())
-                if not done:
-                    missing = ", ".join(name for name in self._names if name not in self._facts)
-                    logger.info("still waiting for %s (%.0f s)", missing, time.monotonic() - self._started)
-        finally:
-            all_ready.cancel()
-        return self._facts
-
-    def fail(self, why: str) -> None:
-        """Note that the server cannot go on. The first reason counts."""
-        if not self.death.done() and not self._is_stopping:
-            self.death.set_result(why)
-
-    async def stop(self, grace_s: float = STOP_GRACE_S) -> None:
-        """Wait up to `grace_s` for children that were told to end."""
-        self._is_stopping = True
-        try:
-            async with asyncio.timeout(grace_s):
-                await self._all_ended.wait()
-        except TimeoutError:
-            alive = ", ".join(process.name for process in self._processes if process.is_alive())
-            logger.warning("%s did not stop within %.0f s and will be killed", alive, grace_s)
-
-    async def close(self) -> None:
-        """End every child that still runs, now, and forget them all."""
-        self._is_stopping = True
-        for process in self._processes:
-            self._loop.remove_reader(process.sentinel)
-            process.kill()
-        for process in self._processes:
-            process.join(KILL_GRACE_S)
-            if process.is_alive():
-                logger.error("%s, process %d, cannot be killed", process.name, process.pid or 0)
-            else:
-                process.close()
-        self._processes.clear()
-        self._listening.cancel()
-        await asyncio.wait({self._listening})
-        self._reports.close()
-
-    @property
-    def _names(self) -> list[str]:
-        return [process.name for process in self._processes]
-
-    async def _listen(self) -> None:
-        while True:
-            for report in await self._reports.receive():
-                match report:
-                    case Ready():
-                        self._on_ready(report)
-                    case Failed() if report.name in self._facts:
-                        self.fail(f"{report.name} has failed: {report.message}")
-                    case Failed():
-                        self.fail(f"{report.name} cannot start: {report.message}")
-
-    def _on_ready(self, report: Ready) -> None:
-        self._facts[report.name] = report.facts
-        logger.info(
-            "%s is ready (%d of %d, after %.1f s)",
-            report.name,
-            len(self._facts),
-            len(self._processes),
-            time.monotonic() - self._started,
-        )
-        if len(self._facts) == len(self._processes):
-            self._all_ready.set()
-
-    def _on_end(self, process: SpawnProcess) -> None:
-        self._loop.remove_reader(process.sentinel)
-        process.join(1.0)  # its descriptors are closed already: it is all but gone
-        self._num_alive -= 1
-        if self._num_alive == 0:
-            self._all_ended.set()
-        # Its own words, which may just be arriving, say more than ours.
-        self._loop.call_later(
-            LAST_WORDS_S, self.fail, f"{process.name} has died ({_ending(process.exitcode)})"
-        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -192,7 +65,13 @@ async def launch(args: ServerArgs, model: FoundModel) -> AsyncIterator[RunningEn
         try:
             tree.start(_actors(args, addresses, model))
             pool = await asyncio.to_thread(_tokenizer_pool, args, model)
-            facts = (await tree.wait_ready())[scheduler_name(0)]
+            told = await tree.wait_ready()
+            # The replicas differ at most in how much memory each found.
+            replicas = [told[scheduler_name(args, dp_rank, 0)] for dp_rank in range(args.dp_size)]
+            facts = min(replicas, key=lambda facts: int(facts["max_total_num_tokens"] or 0))
+            if args.dp_size > 1:
+                method, why = _load_balance(args)
+                facts = {**facts, "load_balance_method": method, "load_balance_method_reason": why}
             model_info = _model_info(args, model, facts, pool)
             logger.info("started:\n%s", "\n".join(startup_summary(model_info, facts)))
             keep_out_of_garbage_collection()
@@ -212,18 +91,23 @@ async def _connected(
     model_info: ModelInfo, pool: TokenizerPool, addresses: IpcAddresses, args: ServerArgs, tree: ProcessTree
 ) -> AsyncIterator[TokenizerManager]:
     receiver = AsyncReceiver[TokenizerManagerInput](addresses.tokenizer_manager_input, TokenizerManagerInput)
-    sender = Sender[SchedulerInput](addresses.scheduler_input)
+    has_controller = args.dp_size > 1
+    sender = Sender[ControllerInput](
+        addresses.controller_input if has_controller else addresses.scheduler_input
+    )
     client = TokenizerManager(
         model_info=model_info,
         pool=pool,
         sender=sender,
         receiver=receiver,
         watchdog_timeout_s=args.watchdog_timeout,
+        replicas=ReplicaBoard(args.dp_size, tell_controller=sender.send if has_controller else None),
     )
     receiving = asyncio.create_task(client.receive_forever(), name="tokenizer manager")
     # It ends by a bug only; then nothing reaches a client any more, as when a process is gone.
     receiving.add_done_callback(lambda task: tree.fail(f"the tokenizer manager has ended: {task}"))
     tree.death.add_done_callback(lambda death: client.fail_all(death.result()))
+    tree.watch_replicas(client.lose_replica)
     try:
         yield client
     finally:
@@ -234,28 +118,49 @@ async def _connected(
         sender.close()
 
 
-def scheduler_name(rank: int) -> str:
+def scheduler_name(args: ServerArgs, dp_rank: int, tp_rank: int) -> str:
     """The process name of one rank's scheduler."""
-    return f"scheduler_TP{rank}"
+    return f"scheduler_TP{tp_rank}" if args.dp_size == 1 else f"scheduler_DP{dp_rank}_TP{tp_rank}"
 
 
 def _actors(args: ServerArgs, addresses: IpcAddresses, model: FoundModel) -> list[Actor]:
     folder = str(model.tokenizer_folder)
-    schedulers = [
-        Actor(
-            name=scheduler_name(rank),
-            target="managers.scheduler.process:run",
-            arguments=(args, addresses, model.config, folder, rank),
-        )
-        for rank in range(args.tp_size)
-    ]
     detokenizer = Actor(
         name="detokenizer",
         target="managers.detokenizer_manager:run",
-        arguments=(addresses, folder),
+        arguments=(addresses, folder, args.dp_size),
         sweeps=True,
     )
-    return [detokenizer, *schedulers]
+    schedulers = [
+        actor for dp_rank in range(args.dp_size) for actor in _replica(args, addresses, model, dp_rank)
+    ]
+    if args.dp_size == 1:
+        return [detokenizer, *schedulers]
+    controller = Actor(
+        name="data_parallel_controller",
+        target="managers.data_parallel_controller:run",
+        arguments=(addresses, args.dp_size, _load_balance(args)[0], args.watchdog_timeout),
+    )
+    return [detokenizer, controller, *schedulers]
+
+
+def _replica(args: ServerArgs, addresses: IpcAddresses, model: FoundModel, dp_rank: int) -> list[Actor]:
+    """The ranks that serve the model once."""
+    is_alone = args.dp_size == 1
+    own_addresses = addresses if is_alone else addresses.of_replica(dp_rank)
+    return [
+        Actor(
+            name=scheduler_name(args, dp_rank, tp_rank),
+            target="managers.scheduler.process:run",
+            arguments=(args, own_addresses, model.config, str(model.tokenizer_folder), tp_rank),
+            dp_rank=None if is_alone else dp_rank,
+        )
+        for tp_rank in range(args.tp_size)
+    ]
+
+
+def _load_balance(args: ServerArgs) -> tuple[str, str]:
+    return resolve_load_balance(args.load_balance_method, use_radix_cache=not args.disable_radix_cache)
 
 
 def _tokenizer_pool(args: ServerArgs, model: FoundModel) -> TokenizerPool:
@@ -279,9 +184,3 @@ def _model_info(args: ServerArgs, model: FoundModel, facts: Facts, pool: Tokeniz
         has_chat_template=pool.has_chat_template,
         default_sampling=model.config.default_sampling,
     )
-
-
-def _ending(exit_code: int | None) -> str:
-    if exit_code is not None and exit_code < 0:
-        return f"killed by {signal.Signals(-exit_code).name}"
-    return f"exit code {exit_code}"

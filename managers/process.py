@@ -44,12 +44,16 @@ class Actor:
 
     `sweeps`: should the parent be killed, this child removes the folder of the sockets on its way out. For a
     child that is never long in native code: the signal waits for the interpreter's attention.
+
+    `dp_rank`: which replica of the model this child is a part of, if there are several and the server can go on
+    without this one.
     """
 
     name: str
     target: str
     arguments: tuple[Any, ...]
     sweeps: bool = False
+    dp_rank: int | None = None
 
 
 def start_actor(actor: Actor, addresses: IpcAddresses, log_level: str) -> SpawnProcess:

@@ -2,7 +2,7 @@
 
 Owns which requests are open, and their names. Every choice of a request travels as a request of its own under a
 number that is never used again; its state is dropped when its `RequestFinished` arrives, and only then.
-Next on the request's path: managers/scheduler/event_loop.py
+Next on the request's path: managers/data_parallel_controller.py
 """
 
 import asyncio
@@ -20,6 +20,7 @@ from managers.messages.control import FlushCacheReply, GetStateReply, SchedulerL
 from managers.messages.to_detokenizer import RequestFinished
 from managers.messages.to_scheduler import AbortRequest, SchedulerInput, TokenizedRequest
 from managers.messages.to_tokenizer_manager import TextBatch, TokenizerManagerInput
+from managers.replica_board import ReplicaBoard
 from managers.request_state import Choice, RequestState
 from managers.tokenizer_pool import TokenizedPrompt, TokenizerPool
 from srt.engine_client import GenerateRequest, Health, LoadSnapshot, ModelInfo, Prompt
@@ -33,7 +34,7 @@ ABORT_GRACE_S = 5.0
 
 
 class MessageSender(Protocol):
-    """The scheduler's socket."""
+    """The scheduler's socket, or that of the controller in front of several."""
 
     def send(self, message: SchedulerInput) -> None:
         """Queue one message; never blocks."""
@@ -62,6 +63,7 @@ class TokenizerManager:
         sender: MessageSender,
         receiver: MessageReceiver,
         watchdog_timeout_s: float,
+        replicas: ReplicaBoard | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.model_info = model_info
@@ -70,7 +72,8 @@ class TokenizerManager:
         self._receiver = receiver
         self._watchdog_timeout_s = watchdog_timeout_s
         self._clock = clock
-        self._control = ControlClient(sender.send)
+        self._replicas = replicas or ReplicaBoard()
+        self._control = ControlClient(sender.send, lambda: self._replicas.live_ranks)
         self._request_ids = itertools.count(1)
         self._choices: dict[RequestId, Choice] = {}
         self._requests_by_rid: dict[str, list[RequestState]] = {}
@@ -78,8 +81,7 @@ class TokenizerManager:
         self._idle = asyncio.Event()
         self._is_draining = False
         self._failure: str | None = None  # why nothing can come from behind any more
-        self._load: SchedulerLoad | None = None
-        self._load_arrived = self._last_sign_of_life = clock()
+        self._last_sign_of_life = clock()
 
     # For HTTP: see EngineClient for what each promises.
 
@@ -90,6 +92,7 @@ class TokenizerManager:
         timing = RequestTiming(self._clock)
         for sampling in request.sampling:
             sampling.check_token_ids(self.model_info.vocab_size)
+        self._replicas.check_rank(request.dp_rank)
         self._num_arriving += 1
         try:
             prompts = await self._pool.tokenize(request.prompts, max_tokens=self.model_info.context_length)
@@ -120,14 +123,14 @@ class TokenizerManager:
         self._check_alive()
         return await self._control.flush_cache(timeout_s=timeout_s)
 
-    async def server_state(self) -> Mapping[str, Any]:
-        """The scheduler's facts and figures."""
+    async def server_states(self) -> Sequence[Mapping[str, Any]]:
+        """Facts and figures of each replica's scheduler."""
         self._check_alive()
-        return await self._control.get_state()
+        return await self._control.get_states()
 
     def loads(self) -> Sequence[LoadSnapshot]:
-        """The latest load of the scheduler; none before its first report."""
-        return [] if self._load is None else [_snapshot(self._load, age_s=self._clock() - self._load_arrived)]
+        """The latest load of each replica; none before its first report."""
+        return self._replicas.loads(self._clock())
 
     def health(self) -> Health:
         """Whether new requests are taken, and the scheduler has given a sign of life lately."""
@@ -138,7 +141,8 @@ class TokenizerManager:
         silence_s = self._clock() - self._last_sign_of_life
         if silence_s > self._watchdog_timeout_s:
             return Health(ok=False, detail=f"no sign of life from the scheduler for {silence_s:.0f} s")
-        return Health(ok=True)
+        detail = self._replicas.what_is_wrong(self._clock(), self._watchdog_timeout_s)
+        return Health(ok=True, detail=detail)
 
     # For the process that owns this actor.
 
@@ -178,6 +182,11 @@ class TokenizerManager:
         self._requests_by_rid.clear()
         self._control.fail_all(ServerNotReady(why))
         self._note_if_idle()
+
+    def lose_replica(self, dp_rank: int, why: str) -> None:
+        """This replica is gone, and `why` says why. Its requests are going to end with an error."""
+        self._replicas.lose(dp_rank, why)
+        self._control.on_replica_lost(dp_rank)
 
     def shut_down(self) -> None:
         """Tell every process behind us to end."""
@@ -221,6 +230,7 @@ class TokenizerManager:
                         stream=request.stream,
                         group_leader=leader,
                         namespace=request.namespace,
+                        dp_rank=request.dp_rank,
                     )
                 )
                 leader = leader or request_id
@@ -238,8 +248,7 @@ class TokenizerManager:
             case TextBatch():
                 self._on_text(message)
             case SchedulerLoad():
-                self._load = message
-                self._load_arrived = self._last_sign_of_life
+                self._replicas.on_load(message, self._last_sign_of_life)
             case FlushCacheReply() | GetStateReply():
                 self._control.on_reply(message)
             case _:
@@ -267,6 +276,7 @@ class TokenizerManager:
         for request in to_wake.values():
             request.wake()
         if batch.finished:
+            self._replicas.on_ended([finished.request_id for finished in batch.finished])
             self._note_if_idle()
 
     def _finish(self, choice: Choice, finished: RequestFinished) -> None:
@@ -303,19 +313,3 @@ class TokenizerManager:
         for wait in waits:
             wait.cancel()
         return self._idle.is_set()
-
-
-def _snapshot(load: SchedulerLoad, *, age_s: float) -> LoadSnapshot:
-    return LoadSnapshot(
-        dp_rank=load.dp_rank,
-        num_running_reqs=load.num_running,
-        num_waiting_reqs=load.num_waiting,
-        num_waiting_uncached_tokens=load.num_waiting_uncached_tokens,
-        num_used_tokens=load.num_used_tokens,
-        num_cached_tokens=load.num_cached_tokens,
-        max_total_num_tokens=load.max_total_num_tokens,
-        max_running_requests=load.max_running_requests,
-        gen_throughput=load.gen_throughput,
-        cache_hit_rate=load.cache_hit_rate,
-        age_s=age_s,
-    )

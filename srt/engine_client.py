@@ -66,6 +66,7 @@ class GenerateRequest(msgspec.Struct, frozen=True, kw_only=True):
     stream: bool
     rid: str | None = None
     namespace: tuple[str, ...] = ()
+    dp_rank: int | None = None  # the replica to run on, if the client has a wish
 
 
 class GenerateChunk(msgspec.Struct, frozen=True, gc=False, kw_only=True):
@@ -120,10 +121,11 @@ class LoadSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     gen_throughput: float
     cache_hit_rate: float
     age_s: float
+    is_alive: bool = True
 
 
 class Health(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether the engine can serve; `detail` says what is wrong when it cannot."""
+    """Whether the engine can serve. `detail` says what is wrong: why it cannot, or which part of it is missing."""
 
     ok: bool
     detail: str = ""
@@ -172,8 +174,8 @@ class EngineClient(Protocol):
         """Forget cached prefixes, waiting up to `timeout_s` for idleness. None, or why it was not done."""
         ...
 
-    async def server_state(self) -> Mapping[str, Any]:
-        """The scheduler's facts and figures, for /server_info."""
+    async def server_states(self) -> Sequence[Mapping[str, Any]]:
+        """Facts and figures of each replica's scheduler, for /server_info."""
         ...
 
     def loads(self) -> Sequence[LoadSnapshot]:

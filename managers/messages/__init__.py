@@ -1,8 +1,9 @@
 """The wire format in one screen: which union of messages travels on which socket.
 
     socket                            carries                  from → to
-    scheduler_input                   SchedulerInput           main → scheduler rank 0
-    detokenizer_input                 DetokenizerInput         scheduler rank 0 → detokenizer
+    scheduler_input                   SchedulerInput           main, or the controller → scheduler rank 0
+    controller_input                  ControllerInput          main → data-parallel controller, if there is one
+    detokenizer_input                 DetokenizerInput         scheduler rank 0 of every replica → detokenizer
     tokenizer_manager_input           TokenizerManagerInput    detokenizer → main
     launcher_input                    LauncherInput            every child → main, at start only
 
@@ -20,6 +21,7 @@ from managers.messages.control import (
     Shutdown,
 )
 from managers.messages.lifecycle import Failed, LauncherInput, Ready
+from managers.messages.to_controller import ControllerInput, ControllerNote, ReplicaLost, RequestsEnded
 from managers.messages.to_detokenizer import (
     DetokenizerInput,
     RequestFinished,
@@ -32,6 +34,8 @@ from managers.messages.to_tokenizer_manager import TextBatch, TokenizerManagerIn
 __all__ = [
     "AbortRequest",
     "ControlReply",
+    "ControllerInput",
+    "ControllerNote",
     "DetokenizerInput",
     "Failed",
     "FlushCache",
@@ -41,9 +45,11 @@ __all__ = [
     "LauncherInput",
     "Message",
     "Ready",
+    "ReplicaLost",
     "RequestFinished",
     "RequestId",
     "RequestOpened",
+    "RequestsEnded",
     "SchedulerInput",
     "SchedulerLoad",
     "Shutdown",

@@ -15,6 +15,7 @@ class FlushCacheReply(Message, frozen=True):
     control_id: int
     done: bool
     reason: str = ""
+    dp_rank: int = 0
 
 
 class GetState(Message, frozen=True):
@@ -28,10 +29,14 @@ class GetStateReply(Message, frozen=True):
 
     control_id: int
     state: dict[str, int | float | str | bool | None]
+    dp_rank: int = 0
 
 
 class Shutdown(Message, frozen=True):
-    """Leave the loop. Every rank hears of it in the same turn; rank 0 passes it on to the detokenizer."""
+    """Leave the loop. Every rank hears of it in the same turn; rank 0 passes it on to the detokenizer.
+
+    The detokenizer leaves when it has heard it of every replica; of one that has died, the controller tells it.
+    """
 
 
 class SchedulerLoad(Message, frozen=True):
@@ -52,6 +57,7 @@ class SchedulerLoad(Message, frozen=True):
     gen_throughput: float
     cache_hit_rate: float
     turn: int
+    num_received: int = 0  # requests so far, taken or refused: which of those sent to it this report covers
 
 
 ControlRequest = FlushCache | GetState | Shutdown

@@ -18,6 +18,7 @@ class TokenizedRequest(Message, frozen=True):
     stream: bool
     group_leader: RequestId | None = None
     namespace: tuple[str, ...] = ()  # prefixes are shared within a namespace only
+    dp_rank: int | None = None  # the replica that the client asked for
 
 
 class AbortRequest(Message, frozen=True):

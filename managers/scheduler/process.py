@@ -13,12 +13,14 @@ from managers.messages import DetokenizerInput, SchedulerInput
 from managers.process import report_ready
 from managers.scheduler.build import SchedulerSettings, build_scheduler, resolve_max_running_requests
 from managers.scheduler.control import Facts
-from managers.scheduler.event_loop import follow, lead
+from managers.scheduler.event_loop import Inbox, follow, lead
 from managers.scheduler.rank_broadcast import Alone, RankBroadcast
+from managers.scheduler.replica_port import ReplicaPort
 from managers.scheduler.scheduler import Outbox, Scheduler
 from srt.configs.model_config import ModelConfig
 from srt.distributed.collectives import TpGroup
 from srt.distributed.groups import init_tp_group
+from srt.distributed.neighbours import NO_NEIGHBOURS, FolderNeighbours, Neighbours
 from srt.distributed.rank import RankInfo
 from srt.model_executor.model_runner import ModelRunner
 from srt.model_executor.warmup import warm_up
@@ -49,6 +51,7 @@ def run(
     rank_info = RankInfo(rank, args.tp_size)
     plan = resolve(args, model_config, find_device(args.device), args.tp_size)
     group = init_tp_group(rank_info, addresses.rendezvous, args.dist_timeout)
+    neighbours = _neighbours(args, addresses, rank)
     runner = ModelRunner.load(
         config=model_config,
         plan=plan,
@@ -56,11 +59,12 @@ def run(
         group=group,
         load_format=args.load_format,
         seed=args.random_seed,
+        neighbours=neighbours,
         on_progress=progress_logger() if rank_info.is_leader else None,
     )
     capacity = runner.size_pool()
     warm_up(runner, num_tokens=min(WARM_UP_TOKENS, plan.context_length - 1))
-    outbox = Sender[DetokenizerInput](addresses.detokenizer_input) if rank_info.is_leader else NoOutbox()
+    inbox, outbox = _ports(addresses) if rank_info.is_leader else (None, NoOutbox())
     settings = scheduler_settings(args, plan, model_config, capacity)
     facts = start_facts(args, plan, settings, runner)
     scheduler = build_scheduler(
@@ -72,7 +76,7 @@ def run(
         facts=facts,
         logs_steps=rank_info.is_leader,
     )
-    _serve(scheduler, group, outbox, addresses, facts)
+    _serve(scheduler, group, inbox, outbox, addresses, facts)
 
 
 def scheduler_settings(
@@ -107,6 +111,7 @@ def start_facts(
         "attention_backend": plan.attention_backend,
         "num_threads": plan.num_threads,
         "tp_size": args.tp_size,
+        "dp_size": args.dp_size,
         "weight_bytes": sizes.weight_bytes,
         "kv_cache_bytes": sizes.kv_bytes,
         "kv_cache_dtype": plan.kv_cache_dtype,
@@ -144,13 +149,38 @@ def progress_logger(clock: Callable[[], float] = time.monotonic) -> Callable[[in
     return on_progress
 
 
+def _neighbours(args: ServerArgs, addresses: IpcAddresses, rank: int) -> Neighbours:
+    if addresses.dp_rank is None:
+        return NO_NEIGHBOURS
+    return FolderNeighbours(
+        Path(addresses.folder),
+        name=f"dp{addresses.dp_rank}-tp{rank}",
+        num_processes=args.dp_size * args.tp_size,
+        num_replicas=args.dp_size,
+    )
+
+
+def _ports(addresses: IpcAddresses) -> tuple[Inbox, Outbox]:
+    """What rank 0 hears and says."""
+    inbox = Receiver[SchedulerInput](addresses.scheduler_input, SchedulerInput)
+    outbox = Sender[DetokenizerInput](addresses.detokenizer_input)
+    if addresses.dp_rank is None:
+        return inbox, outbox
+    port = ReplicaPort(addresses.dp_rank, inbox, outbox)
+    return port, port
+
+
 def _serve(
-    scheduler: Scheduler, group: TpGroup, outbox: Outbox, addresses: IpcAddresses, facts: Facts
+    scheduler: Scheduler,
+    group: TpGroup,
+    inbox: Inbox | None,
+    outbox: Outbox,
+    addresses: IpcAddresses,
+    facts: Facts,
 ) -> None:
     rank = group.rank
     broadcast = Alone() if rank.size == 1 else RankBroadcast(group)
-    if rank.is_leader:
-        inbox = Receiver[SchedulerInput](addresses.scheduler_input, SchedulerInput)
+    if inbox is not None:
         report_ready(addresses, facts)
         lead(scheduler, inbox, broadcast, outbox, time.monotonic)
     else:

@@ -24,13 +24,12 @@ class HealthChecks:
         self._client = client
 
     async def check(self, request: Request) -> Response:
-        """/health, /ready, /ping: 200 while the engine shows signs of life, however busy it is."""
-        self._raise_if_ill()
-        return JSONResponse({"status": "ok"})
+        """/health, /ready, /ping: 200 while the engine shows signs of life, however busy it is, or a part of it."""
+        return JSONResponse(self._status())
 
     async def check_by_generating(self, request: Request) -> Response:
         """/health_generate: one token goes the whole way, within PROBE_TIMEOUT_S."""
-        self._raise_if_ill()
+        status = self._status()
         probe = GenerateRequest(
             prompts=[TokenPrompt([0])],
             sampling=[SamplingParams(max_new_tokens=1, temperature=0.0)],
@@ -46,14 +45,17 @@ class HealthChecks:
             # The scheduler is alive enough to say no; a busy server must not be restarted for it.
             if refusal.status != 503:
                 raise
-        return JSONResponse({"status": "ok"})
+        return JSONResponse(status)
 
     async def describe(self, request: Request) -> Response:
         """GET /: what answers here."""
         name = self._client.model_info.served_model_name
         return JSONResponse({"server": "lockstep", "version": srt.__version__, "model": name})
 
-    def _raise_if_ill(self) -> None:
+    def _status(self) -> dict[str, str]:
+        """What may be said with a 200. Raises ServerNotReady."""
         health = self._client.health()
         if not health.ok:
             raise ServerNotReady(health.detail or "the engine is not ready")
+        # Still a 200: a probe that fails would end the replicas that live, and their requests.
+        return {"status": "degraded", "detail": health.detail} if health.detail else {"status": "ok"}

@@ -48,6 +48,7 @@ class Loads:
                     "num_tokens": load.num_used_tokens + load.num_waiting_uncached_tokens,
                 }
                 for load in self._client.loads()
+                if load.is_alive
             ]
         )
 
@@ -65,6 +66,7 @@ def _to_row(load: LoadSnapshot) -> dict[str, Any]:
     return {
         "timestamp": time.time() - load.age_s,
         "dp_rank": load.dp_rank,
+        "is_alive": load.is_alive,
         "num_running_reqs": load.num_running_reqs,
         "num_waiting_reqs": load.num_waiting_reqs,
         "num_waiting_uncached_tokens": load.num_waiting_uncached_tokens,
@@ -86,5 +88,5 @@ def _to_prometheus(rows: Sequence[dict[str, Any]]) -> str:
     lines = []
     for name in sorted(rows[0].keys() - {"dp_rank", "timestamp"}) if rows else ():
         lines.append(f"# TYPE lockstep_load_{name} gauge")
-        lines += [f'lockstep_load_{name}{{dp_rank="{row["dp_rank"]}"}} {row[name]}' for row in rows]
+        lines += [f'lockstep_load_{name}{{dp_rank="{row["dp_rank"]}"}} {+row[name]}' for row in rows]
     return "".join(f"{line}\n" for line in lines)

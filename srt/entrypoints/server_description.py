@@ -38,17 +38,16 @@ class ServerDescription:
         )
 
     async def server_info(self, request: Request) -> Response:
-        """Every flag as the operator gave it, the names decided on, and the scheduler's figures."""
+        """Every flag as the operator gave it, the names decided on, and the figures of every replica."""
         model = self._client.model_info
-        state = await self._client.server_state()
+        states = await self._client.server_states()
         return JSONResponse(
             {
                 **self._flags,
                 "model_path": model.model_path,
                 "tokenizer_path": model.tokenizer_path,
                 "served_model_name": model.served_model_name,
-                "dp_size": max(1, len(self._client.loads())),
-                "internal_states": [dict(state)],
+                "internal_states": [dict(state) for state in states],
                 "version": srt.__version__,
             }
         )

@@ -15,6 +15,7 @@ from mem_cache.kv_pool import KVPool
 from mem_cache.sizing import num_pool_slots
 from srt.configs.model_config import ModelConfig
 from srt.distributed.collectives import TpGroup
+from srt.distributed.neighbours import NO_NEIGHBOURS, Neighbours
 from srt.distributed.rank import RankInfo
 from srt.errors import StartupError
 from srt.forward_batch import ForwardBatch
@@ -50,6 +51,7 @@ class ModelRunner:
         config: ModelConfig,
         plan: RuntimePlan,
         group: TpGroup,
+        neighbours: Neighbours,
         free_at_start: int,
     ) -> None:
         self.vocab_size = config.vocab_size
@@ -57,6 +59,7 @@ class ModelRunner:
         self._config = config
         self._plan = plan
         self._group = group
+        self._neighbours = neighbours
         self._free_at_start = free_at_start
         self._num_tokens = 0
         self._pool: KVPool | None = None
@@ -72,6 +75,7 @@ class ModelRunner:
         group: TpGroup,
         load_format: str,
         seed: int,
+        neighbours: Neighbours = NO_NEIGHBOURS,
         on_progress: Callable[[int, int], None] | None = None,
     ) -> "ModelRunner":
         """Read this rank's weights. `on_progress` gets (weights loaded, weights in all). Raises StartupError.
@@ -87,6 +91,7 @@ class ModelRunner:
         torch.set_num_threads(plan.num_threads)
         model_class = find_model(config)
         free_at_start = group.all_reduce_min(free_memory(plan.device))  # nobody loads before all have looked
+        neighbours.meet("before-weights")
         with torch.inference_mode():
             weights = load_weights(
                 model_class.slices(config, rank),
@@ -99,7 +104,14 @@ class ModelRunner:
             )
             model = model_class(config, weights, group)
         assert not weights, f"the model left {list(weights)} unused"
-        return cls(model=model, config=config, plan=plan, group=group, free_at_start=free_at_start)
+        return cls(
+            model=model,
+            config=config,
+            plan=plan,
+            group=group,
+            neighbours=neighbours,
+            free_at_start=free_at_start,
+        )
 
     def size_pool(self) -> int:
         """Allocate the KV pool once the weights are loaded; its capacity in tokens, the same on every rank.
@@ -112,9 +124,11 @@ class ModelRunner:
         shares_memory = plan.device == "cpu"
         dtype = DTYPES[plan.kv_cache_dtype]
         self._group.all_reduce_min(0)  # from here on, every rank holds its weights
+        self._neighbours.meet("after-weights")
         free_now = self._group.all_reduce_min(free_memory(plan.device))
+        num_replicas = self._neighbours.num_replicas
         num_tokens = num_pool_tokens(
-            FreeMemory(self._free_at_start, free_now),
+            FreeMemory(self._free_at_start // num_replicas, free_now // num_replicas),
             mem_fraction_static=plan.mem_fraction_static,
             config=config,
             num_kv_heads=config.num_kv_heads if shares_memory else num_kv_heads,

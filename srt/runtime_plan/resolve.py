@@ -10,6 +10,7 @@ from srt.runtime_plan.plan import DeviceFacts, RuntimePlan
 from srt.server_args.server_args import ServerArgs
 
 DTYPE_NAMES = {"float": "float32", "half": "float16"}
+LOAD_BALANCE_SPELLINGS = {"total_requests": "least_requests", "total_tokens": "least_tokens"}
 DEFAULT_CHUNK = {"cpu": 512, "cuda": 8192}
 DEFAULT_MEM_FRACTION = {"cpu": 0.5, "cuda": 0.85}
 CORES_PER_FRONT_CORE = 8  # of so many cores, one is left to HTTP and detokenising
@@ -18,12 +19,13 @@ CORES_PER_FRONT_CORE = 8  # of so many cores, one is left to HTTP and detokenisi
 def resolve(args: ServerArgs, config: ModelConfig, facts: DeviceFacts, tp_size: int) -> RuntimePlan:
     """Every decision for one rank of `tp_size`. The same on every rank."""
     check_tp_size(tp_size, config.num_kv_heads, facts.kind)
+    check_dp_size(args.dp_size, facts.kind)
     dtype, why_dtype = resolve_dtype(args.dtype, facts)
     context_length, why_context = resolve_context_length(args.context_length, config.max_position)
     page_size, why_page = resolve_page_size(args.page_size)
     chunk, why_chunk = resolve_chunk(args.chunked_prefill_size, page_size, context_length, facts.kind)
     fraction, why_fraction = resolve_mem_fraction(args.mem_fraction_static, facts.kind)
-    threads, why_threads = resolve_threads(args.cpu_threads, facts.num_cores, tp_size)
+    threads, why_threads = resolve_threads(args.cpu_threads, facts.num_cores, tp_size * args.dp_size)
     backend, why_backend = resolve_attention_backend(args.attention_backend)
     policy, why_policy = resolve_policy(args.schedule_policy, use_radix_cache=not args.disable_radix_cache)
     return RuntimePlan(
@@ -64,6 +66,22 @@ def check_tp_size(tp_size: int, num_kv_heads: int, device: str) -> None:
         )
     if tp_size > 1 and device != "cpu":
         raise StartupError(f"--tp-size {tp_size} is supported on CPUs only, and the model runs on {device}")
+
+
+def check_dp_size(dp_size: int, device: str) -> None:
+    """Replicas share the cores and the memory of one machine."""
+    if dp_size > 1 and device != "cpu":
+        raise StartupError(f"--dp-size {dp_size} is supported on CPUs only, and the model runs on {device}")
+
+
+def resolve_load_balance(asked: str, *, use_radix_cache: bool) -> tuple[str, str]:
+    """How requests are shared among replicas: a name of managers/dispatch_policy.py."""
+    method = LOAD_BALANCE_SPELLINGS.get(asked, asked)
+    if method in ("auto", "prefix_aware") and not use_radix_cache:
+        return "least_requests", "there is no prefix cache to be aware of"
+    if method == "auto":
+        return "prefix_aware", "where the prompt's beginning is cached, unless it is much busier there"
+    return method, "asked for by --load-balance-method"
 
 
 def resolve_dtype(asked: str, facts: DeviceFacts) -> tuple[str, str]:
@@ -113,15 +131,15 @@ def resolve_mem_fraction(asked: float | None, device: str) -> tuple[float, str]:
     return asked, "asked for by --mem-fraction-static"
 
 
-def resolve_threads(asked: int | None, num_cores: int, tp_size: int) -> tuple[int, str]:
+def resolve_threads(asked: int | None, num_cores: int, num_ranks: int) -> tuple[int, str]:
     """Compute threads of one rank. More threads than cores would wait for each other at every layer."""
     if asked is not None:
         if asked < 1:
             raise StartupError(f"--cpu-threads must be at least 1, not {asked}")
-        return max(asked // tp_size, 1), f"--cpu-threads {asked} shared among {tp_size} ranks"
+        return max(asked // num_ranks, 1), f"--cpu-threads {asked} shared among {num_ranks} ranks"
     num_front = num_cores // CORES_PER_FRONT_CORE
-    threads = max((num_cores - num_front) // tp_size, 1)
-    return threads, f"{num_cores} cores, {num_front} of them for the front, shared among {tp_size} ranks"
+    threads = max((num_cores - num_front) // num_ranks, 1)
+    return threads, f"{num_cores} cores, {num_front} of them for the front, shared among {num_ranks} ranks"
 
 
 def resolve_attention_backend(asked: str) -> tuple[str, str]:

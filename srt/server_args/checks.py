@@ -15,6 +15,7 @@ AT_LEAST_ONE = (
     "context_length",
     "cpu_threads",
     "decode_log_interval",
+    "dp_size",
     "max_body_bytes",
     "max_running_requests",
     "max_total_tokens",

@@ -14,6 +14,7 @@ LIST_HEAVY_MODULES = "import sys; print(sorted({'torch', 'transformers'} & set(s
     "module",
     [
         "launch_server",
+        "managers.data_parallel_controller",
         "managers.engine",
         "managers.launcher",
         "managers.tokenizer_manager",

@@ -196,8 +196,8 @@ class FakeEngineClient:
         self.flush_timeouts.append(timeout_s)
         return self.flush_refusal
 
-    async def server_state(self) -> Mapping[str, Any]:
-        return {"num_running_reqs": 3, "max_total_num_tokens": 1000}
+    async def server_states(self) -> Sequence[Mapping[str, Any]]:
+        return [{"dp_rank": 0, "num_running_reqs": 3, "max_total_num_tokens": 1000}]
 
     def loads(self) -> Sequence[LoadSnapshot]:
         return self.load_snapshots

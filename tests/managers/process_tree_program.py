@@ -4,8 +4,8 @@ import asyncio
 import sys
 
 from managers.ipc import IpcAddresses
-from managers.launcher import ProcessTree
 from managers.process import Actor
+from managers.process_tree import ProcessTree
 
 
 async def main() -> None:

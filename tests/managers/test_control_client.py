@@ -47,7 +47,7 @@ async def test_flushing_with_time_tries_again_until_the_engine_is_idle() -> None
 async def test_a_late_reply_is_never_taken_for_the_next_ones() -> None:
     async with new_world() as world:
         await world.say(GetStateReply(control_id=1, state={"turn": -1}))
-        state = asyncio.create_task(world.manager.server_state())
+        state = asyncio.create_task(world.manager.server_states())
         await until(lambda: world.sent)
         assert isinstance(world.sent[0], GetState)
         control_id = world.sent[0].control_id
@@ -55,7 +55,7 @@ async def test_a_late_reply_is_never_taken_for_the_next_ones() -> None:
             GetStateReply(control_id=control_id + 1, state={"turn": 0}),
             GetStateReply(control_id=control_id, state={"turn": 5}),
         )
-        assert await state == {"turn": 5}
+        assert await state == [{"dp_rank": 0, "turn": 5}]
 
 
 async def test_shutting_down_sends_the_one_message() -> None:

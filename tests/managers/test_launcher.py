@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from managers.ipc import AsyncReceiver, IpcAddresses, send_once
-from managers.launcher import ProcessTree
 from managers.messages import Shutdown, TokenizerManagerInput
 from managers.process import Actor
+from managers.process_tree import ProcessTree
 from srt.errors import StartupError
 
 pytestmark = pytest.mark.anyio

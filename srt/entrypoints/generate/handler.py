@@ -9,6 +9,7 @@ from starlette.types import Receive, Scope, Send
 from srt.engine_client import EngineClient
 from srt.entrypoints.choices import Choice, collect_choices
 from srt.entrypoints.disconnect import until_disconnect
+from srt.entrypoints.dp_rank import AskedRank, asked_dp_rank
 from srt.entrypoints.field_names import api_field_names
 from srt.entrypoints.generate.metadata import MetaInfo
 from srt.entrypoints.generate.prompt import field_names, is_batch, to_generate_request
@@ -31,12 +32,14 @@ class Generate:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request, for as long as its client stays."""
         body = await read_json(scope, receive, _DECODER)
-        await until_disconnect(receive, self._answer(body, request_label(scope), send))
+        await until_disconnect(
+            receive, self._answer(body, asked_dp_rank(scope, body), request_label(scope), send)
+        )
 
-    async def _answer(self, body: NativeRequest, label: str, send: Send) -> None:
+    async def _answer(self, body: NativeRequest, asked: AskedRank, label: str, send: Send) -> None:
         meta = MetaInfo()
-        with api_field_names(field_names(body)):
-            request = to_generate_request(body, rid=label)
+        with api_field_names({**field_names(body), "dp_rank": asked.field}):
+            request = to_generate_request(body, rid=label, dp_rank=asked.dp_rank)
             generation = await self._client.generate(request)
             rid = generation.request_id
             num_choices = len(request.prompts) * request.sampling[0].n

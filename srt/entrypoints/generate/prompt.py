@@ -19,7 +19,7 @@ from srt.sampling.params import SamplingParams
 DEFAULT_MAX_NEW_TOKENS = 128  # SGLang's
 
 
-def to_generate_request(body: NativeRequest, *, rid: str) -> GenerateRequest:
+def to_generate_request(body: NativeRequest, *, rid: str, dp_rank: int | None = None) -> GenerateRequest:
     """Check what types cannot say, and translate. Raises InvalidRequest."""
     refuse_fields(body, harmless={"modalities": ["text"]})
     prompts = _to_prompts(body)
@@ -29,6 +29,7 @@ def to_generate_request(body: NativeRequest, *, rid: str) -> GenerateRequest:
         stream=bool(body.stream),
         rid=checked_rid(body.rid, made=rid),
         namespace=to_namespace(body.cache_salt, body.extra_key),
+        dp_rank=dp_rank,
     )
 
 

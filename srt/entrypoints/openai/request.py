@@ -32,6 +32,8 @@ class GenerationFields(SamplingFields, kw_only=True):
     rid: str | None = None
     cache_salt: str | None = None
     extra_key: str | None = None
+    routed_dp_rank: int | None = None
+    data_parallel_rank: int | None = None
 
     # Structured output
     response_format: Refused = None
@@ -72,8 +74,6 @@ class GenerationFields(SamplingFields, kw_only=True):
     bootstrap_host: Refused = None
     bootstrap_port: Refused = None
     bootstrap_room: Refused = None
-    data_parallel_rank: Refused = None
-    routed_dp_rank: Refused = None
 
     @property
     def includes_usage(self) -> bool:

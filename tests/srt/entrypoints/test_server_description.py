@@ -21,7 +21,7 @@ async def test_server_info_tells_flags_and_state_but_no_secret() -> None:
     body = (await ask(FakeEngineClient(), "GET", "/server_info", args=ServerArgs(tp_size=2))).json()
     assert (body["tp_size"], body["model_path"], body["served_model_name"]) == (2, "/models/tiny", "tiny")
     assert (body["dp_size"], body["api_key"]) == (1, None)
-    assert body["internal_states"] == [{"num_running_reqs": 3, "max_total_num_tokens": 1000}]
+    assert body["internal_states"] == [{"dp_rank": 0, "num_running_reqs": 3, "max_total_num_tokens": 1000}]
     response = await ask(
         FakeEngineClient(),
         "GET",

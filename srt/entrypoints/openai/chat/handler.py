@@ -11,6 +11,7 @@ from starlette.types import Receive, Scope, Send
 from srt.engine_client import EngineClient
 from srt.entrypoints.choices import Choice, collect_choices
 from srt.entrypoints.disconnect import until_disconnect
+from srt.entrypoints.dp_rank import AskedRank, asked_dp_rank
 from srt.entrypoints.field_names import api_field_names
 from srt.entrypoints.json_response import send_json
 from srt.entrypoints.middleware import request_label
@@ -33,13 +34,17 @@ class ChatCompletions:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request, for as long as its client stays."""
         body = await read_json(scope, receive, _DECODER)
-        await until_disconnect(receive, self._answer(body, request_label(scope), send))
+        await until_disconnect(
+            receive, self._answer(body, asked_dp_rank(scope, body), request_label(scope), send)
+        )
 
-    async def _answer(self, body: ChatRequest, label: str, send: Send) -> None:
+    async def _answer(self, body: ChatRequest, asked: AskedRank, label: str, send: Send) -> None:
         created = int(time.time())
         model = body.model or self._client.model_info.served_model_name
-        with api_field_names(field_names(body)):
-            request = to_generate_request(body, self._client.model_info, rid=f"chatcmpl-{label}")
+        with api_field_names({**field_names(body), "dp_rank": asked.field}):
+            request = to_generate_request(
+                body, self._client.model_info, rid=f"chatcmpl-{label}", dp_rank=asked.dp_rank
+            )
             generation = await self._client.generate(request)
             n = request.sampling[0].n
             if body.stream:

@@ -23,7 +23,9 @@ _HARMLESS = {"response_format": {"type": "text"}, "modalities": ["text"], "funct
 _DEFAULTED_FIELDS = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")
 
 
-def to_generate_request(body: ChatRequest, model: ModelInfo, *, rid: str) -> GenerateRequest:
+def to_generate_request(
+    body: ChatRequest, model: ModelInfo, *, rid: str, dp_rank: int | None = None
+) -> GenerateRequest:
     """Check what types cannot say, and translate. Raises InvalidRequest."""
     refuse_fields(body, harmless=_HARMLESS)
     _check_tools(body)
@@ -50,6 +52,7 @@ def to_generate_request(body: ChatRequest, model: ModelInfo, *, rid: str) -> Gen
         stream=bool(body.stream),
         rid=checked_rid(body.rid, made=rid),
         namespace=to_namespace(body.cache_salt, body.extra_key),
+        dp_rank=dp_rank,
     )
 
 

@@ -8,6 +8,7 @@ from starlette.types import Receive, Scope, Send
 from srt.engine_client import ChatPrompt, EngineClient, GenerateRequest, TextPrompt, TokenPrompt
 from srt.entrypoints.choices import Choice, collect_choices
 from srt.entrypoints.disconnect import until_disconnect
+from srt.entrypoints.dp_rank import AskedRank, asked_dp_rank
 from srt.entrypoints.field_names import api_field_names
 from srt.entrypoints.json_response import send_json
 from srt.entrypoints.middleware import request_label
@@ -34,13 +35,15 @@ class Completions:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request, for as long as its client stays."""
         body = await read_json(scope, receive, _DECODER)
-        await until_disconnect(receive, self._answer(body, request_label(scope), send))
+        await until_disconnect(
+            receive, self._answer(body, asked_dp_rank(scope, body), request_label(scope), send)
+        )
 
-    async def _answer(self, body: CompletionRequest, label: str, send: Send) -> None:
+    async def _answer(self, body: CompletionRequest, asked: AskedRank, label: str, send: Send) -> None:
         created = int(time.time())
         model = body.model or self._client.model_info.served_model_name
-        with api_field_names(FIELD_NAMES):
-            request = to_generate_request(body, rid=f"cmpl-{label}")
+        with api_field_names({**FIELD_NAMES, "dp_rank": asked.field}):
+            request = to_generate_request(body, rid=f"cmpl-{label}", dp_rank=asked.dp_rank)
             echoes = await self._echoes(request) if body.echo else []
             generation = await self._client.generate(request)
             n = request.sampling[0].n

@@ -13,7 +13,7 @@ DEFAULT_MAX_TOKENS = 16  # OpenAI's
 FIELD_NAMES = {"max_new_tokens": "max_tokens", "min_new_tokens": "min_tokens"}
 
 
-def to_generate_request(body: CompletionRequest, *, rid: str) -> GenerateRequest:
+def to_generate_request(body: CompletionRequest, *, rid: str, dp_rank: int | None = None) -> GenerateRequest:
     """Check what types cannot say, and translate. Raises InvalidRequest.
 
     The checkpoint's recommended sampling does not apply: it is meant for conversations.
@@ -32,4 +32,5 @@ def to_generate_request(body: CompletionRequest, *, rid: str) -> GenerateRequest
         stream=bool(body.stream),
         rid=checked_rid(body.rid, made=rid),
         namespace=to_namespace(body.cache_salt, body.extra_key),
+        dp_rank=dp_rank,
     )

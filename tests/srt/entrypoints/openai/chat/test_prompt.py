@@ -186,7 +186,6 @@ async def test_the_message_speaks_the_clients_language_too() -> None:
         ("return_hidden_states", True),
         ("chat_template", "{{ x }}"),
         ("priority", 5),
-        ("data_parallel_rank", 1),
         ("modalities", ["text", "audio"]),
     ],
 )
