@@ -1,4 +1,4 @@
-"""Take stock of the KV slots: free + evictable + protected + in flight = capacity, and no slot twice."""
+"""Take stock of the KV slots: free + evictable + protected + in flight = capacity, and no slot twice; mend it."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -31,7 +31,8 @@ def take_stock(memory: KVMemory, in_flight: Iterable[Slots] = ()) -> Stock:
     """Count every slot. `in_flight` are the slots that requests own themselves, a page named by any of its slots.
 
     Changes nothing. `lost` slots can be given back to the allocator as they are; `doubled` ones cannot be
-    repaired without ending the requests that use them. Costs O(capacity): for idle time and tests.
+    repaired without ending the requests that use them, or forgetting what is cached there. Costs O(capacity):
+    for idle time and tests.
     """
     page_size, capacity = memory.allocator.page_size, memory.allocator.capacity
     owners = np.zeros(capacity + page_size, np.int32)
@@ -49,6 +50,18 @@ def take_stock(memory: KVMemory, in_flight: Iterable[Slots] = ()) -> Stock:
         lost=np.flatnonzero(owners == 0).astype(np.int32),
         doubled=np.flatnonzero(owners > 1).astype(np.int32),
     )
+
+
+def mend(memory: KVMemory) -> None:
+    """Put in order, as far as possible, the books of a memory that no request uses.
+
+    Who holds a row or a lock is nobody: they are free. A cached prefix on a slot that something else has too may
+    have been overwritten: it is forgotten. What nobody has then is free. The other prefixes stay.
+    """
+    memory.cache.mend(take_stock(memory).doubled)
+    for row in memory.table.taken_rows():
+        memory.table.free(row)
+    memory.allocator.free(take_stock(memory).lost)
 
 
 def _whole_pages(slots: Slots, page_size: int) -> Slots:

@@ -1,5 +1,7 @@
 """`NoPrefixCache`: the PrefixCache that shares nothing. Every match is empty, every slot stays the caller's."""
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from mem_cache.prefix_cache import (
@@ -66,5 +68,8 @@ class NoPrefixCache(PrefixCache):
         """None."""
         return np.empty(0, np.int32)
 
-    def check(self) -> None:
+    def check(self, held: Iterable[PrefixNode] | None = None) -> None:
         """Always right."""
+
+    def mend(self, unsound: Slots) -> None:
+        """Nothing to mend."""

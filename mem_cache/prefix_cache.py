@@ -4,6 +4,7 @@ Deals in token ids and slot numbers only. It owns the slots it was given (`inser
 hands them back to the caller; it never talks to an allocator.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -125,6 +126,16 @@ class PrefixCache(Protocol):
         """Every slot the cache owns, for the books."""
         ...
 
-    def check(self) -> None:
-        """Raise AssertionError if the books do not balance. Walks everything: for tests and idle time."""
+    def check(self, held: Iterable[PrefixNode] | None = None) -> None:
+        """Raise AssertionError if the books do not balance. Walks everything: for tests and idle time.
+
+        `held`: the nodes that are locked, each as often as it is; not checked when unknown.
+        """
+        ...
+
+    def mend(self, unsound: Slots) -> None:
+        """Undo every lock, forget every prefix that lies on a slot of `unsound`, count anew.
+
+        Says nothing about the slots of what it forgets: `books.take_stock` finds them lost.
+        """
         ...

@@ -3,6 +3,9 @@
 Next on the request's path: mem_cache/slot_allocator.py
 """
 
+from collections import Counter
+from collections.abc import Iterable
+
 import numpy as np
 
 from mem_cache.eviction_policy import EVICTION_POLICIES, EvictionOrder
@@ -128,16 +131,31 @@ class RadixCache(PrefixCache):
         """Every slot the cache owns."""
         return _join([node.slots for node in self._tree.nodes()])
 
-    def check(self) -> None:
+    def check(self, held: Iterable[PrefixNode] | None = None) -> None:
         """Raise AssertionError if the books do not balance."""
         self._tree.check()
         nodes = list(self._tree.nodes())
-        protected = sum(len(node) for node in nodes if node.lock_count > 0)
-        evictable = sum(len(node) for node in nodes if node.lock_count == 0)
+        protected, evictable = _count(nodes)
         assert self._num_protected == protected, f"{self._num_protected} protected, counted {protected}"
         assert self._num_evictable == evictable, f"{self._num_evictable} evictable, counted {evictable}"
         self._check_slots()
         self._check_order(nodes)
+        if held is not None:
+            self._check_locks(nodes, held)
+
+    def mend(self, unsound: Slots) -> None:
+        """Undo every lock, forget every prefix that lies on a slot of `unsound`, count anew."""
+        for node in list(self._tree.nodes()):
+            node.lock_count = 0
+        # Children after their parents: those of a node that is gone have no way up to the root.
+        for node in list(self._tree.nodes()):
+            if np.isin(node.slots, unsound).any():
+                self._tree.cut_off(node)
+        nodes = list(self._tree.nodes())
+        self._num_protected, self._num_evictable = _count(nodes)
+        for node in nodes:
+            if node.is_free_leaf:
+                self._order.offer(node)
 
     def _check_slots(self) -> None:
         slots = self.held_slots()
@@ -146,6 +164,13 @@ class RadixCache(PrefixCache):
         pages = slots.reshape(-1, self.page_size)
         expected = pages[:, :1] // self.page_size * self.page_size + np.arange(self.page_size)
         assert np.array_equal(pages, expected), "a cached page's slots are not one page of slots"
+
+    def _check_locks(self, nodes: list[TreeNode], held: Iterable[PrefixNode]) -> None:
+        expected = Counter(node.number for end in held for node in self._tree.path(_tree_node(end)))
+        for node in nodes:
+            assert node.lock_count == expected[node.number], (
+                f"node {node.number} is locked {node.lock_count} times, {expected[node.number]} hold it"
+            )
 
     def _check_order(self, nodes: list[TreeNode]) -> None:
         self._order.check()
@@ -174,6 +199,14 @@ class RadixCache(PrefixCache):
 
     def _as_match(self, path: list[TreeNode]) -> PrefixMatch:
         return PrefixMatch(_join([node.slots for node in path]), path[-1] if path else self._tree.root)
+
+
+def _count(nodes: Iterable[TreeNode]) -> tuple[int, int]:
+    """Tokens that somebody holds, and that nobody does."""
+    sizes = [0, 0]
+    for node in nodes:
+        sizes[node.lock_count == 0] += len(node)
+    return sizes[0], sizes[1]
 
 
 def _tree_node(node: PrefixNode) -> TreeNode:

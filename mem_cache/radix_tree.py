@@ -144,6 +144,19 @@ class RadixTree:
         self.num_nodes -= 1
         return leaf.slots
 
+    def cut_off(self, node: TreeNode) -> None:
+        """Take out a node with all that continues it. One that is out already is no error."""
+        if node.parent is None:
+            return
+        del node.parent.children[node.key]
+        pending = [node]
+        while pending:
+            gone = pending.pop()
+            gone.parent = None
+            self.num_nodes -= 1
+            pending.extend(gone.children.values())
+            gone.children.clear()
+
     def clear(self) -> None:
         """Take everything out. The root stays the root: who holds it holds the empty prefix still."""
         for node in list(self.nodes()):

@@ -45,11 +45,19 @@ class RequestTable:
         self._is_taken[row] = False
         self._free_rows.append(row)
 
+    def taken_rows(self) -> list[int]:
+        """Those that somebody has, in ascending order."""
+        return [row for row, is_taken in enumerate(self._is_taken) if is_taken]
+
     def write(self, row: int, start: int, slots: Slots) -> None:
         """Put the slots of the tokens `start`, `start` + 1, … of a row."""
         end = start + len(slots)
         assert end <= self.context_length, f"row {row}: {end} tokens, at most {self.context_length} fit"
         self._table[row, start:end] = slots
+
+    def write_each(self, rows: Sequence[int], positions: Sequence[int], slots: Sequence[int]) -> None:
+        """Put one token's slot in each of `rows`, which are different."""
+        self._table[rows, positions] = slots
 
     def read(self, row: int, start: int, end: int) -> Slots:
         """A copy of the slots of the tokens `start` … `end` - 1 of a row."""

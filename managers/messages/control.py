@@ -58,6 +58,7 @@ class SchedulerLoad(Message, frozen=True):
     cache_hit_rate: float
     turn: int
     num_received: int = 0  # requests so far, taken or refused: which of those sent to it this report covers
+    num_ledger_repairs: int = 0  # times that the books of KV memory had to be put in order: our bug
 
 
 ControlRequest = FlushCache | GetState | Shutdown

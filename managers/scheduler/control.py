@@ -32,6 +32,6 @@ def report_state(message: GetState, facts: Facts, stats: SchedulerStats) -> GetS
         "cache_hit_rate": stats.cache_hit_rate,
         "num_finished": stats.num_finished,
         "num_retractions": stats.num_retractions,
-        "num_repairs": stats.num_repairs,
+        "num_ledger_repairs": stats.num_ledger_repairs,
     }
     return GetStateReply(control_id=message.control_id, state={**facts, **figures})

@@ -12,6 +12,9 @@ from mem_cache.books import take_stock
 
 logger = logging.getLogger(__name__)
 
+# Pages of each kind of fault whose history is logged.
+MOST_HISTORIES = 8
+
 
 def find_violations(memory: RequestMemory, running: Sequence[Request]) -> list[str]:
     """What is wrong with the books, worded for the log; empty when they balance. Costs O(capacity)."""
@@ -22,18 +25,19 @@ def find_violations(memory: RequestMemory, running: Sequence[Request]) -> list[s
         found.append(f"slots lost: {stock.lost[:20].tolist()}, held twice: {stock.doubled[:20].tolist()}")
     total = stock.num_free + stock.num_evictable + stock.num_protected + stock.num_in_flight
     if total != stock.capacity:
-        found.append(f"the parts add up to {total}, not to the capacity: {stock}")
+        found.append(
+            f"{stock.num_free} free, {stock.num_evictable} evictable, {stock.num_protected} protected and "
+            f"{stock.num_in_flight} in flight are {total}, not {stock.capacity}"
+        )
     rows = books.table.stats()
     if rows.num_rows - rows.num_free != len(running):
         found.append(f"{rows.num_rows - rows.num_free} rows are taken, {len(running)} requests run")
-    if not running and stock.num_protected:
-        found.append(f"{stock.num_protected} cached tokens are locked, but no request runs")
     for request in running:
         holding = request.holding
         if holding is None or holding.num_slots != request.num_computed:
             found.append(f"request {request.id}: {request.num_computed} tokens computed, holds {holding}")
     try:
-        books.cache.check()
+        books.cache.check([request.holding.node for request in running if request.holding is not None])
     except AssertionError as error:
         found.append(f"prefix cache: {error}")
     return found
@@ -53,13 +57,22 @@ def is_balanced(memory: RequestMemory) -> bool:
 def check_idle(memory: RequestMemory) -> bool:
     """Check the books of an idle scheduler and repair them; whether they had to be.
 
-    The repair opens new books: what was cached is forgotten, which costs time, never correctness.
+    The repair frees what nobody has and forgets cached prefixes that lie where something else lies too. If that
+    does not help, it opens new books: then all that was cached is forgotten. Either costs time, never correctness.
     """
     violations = find_violations(memory, ())
     if not violations:
         return False
-    logger.error(
-        "KV memory does not add up on an idle scheduler; opening new books. %s", "; ".join(violations)
-    )
-    memory.rebuild()
+    logger.error("KV memory does not add up on an idle scheduler. %s", "; ".join(violations))
+    stock = take_stock(memory.books)
+    for slots in (stock.lost, stock.doubled):  # whole pages, in order
+        for slot in slots[:: memory.page_size][:MOST_HISTORIES].tolist():
+            logger.error("%s", memory.history.of(slot))
+    memory.mend()
+    left = find_violations(memory, ())
+    if left:
+        memory.rebuild()
+        logger.error("The repair did not help; new books are open, nothing is cached. %s", "; ".join(left))
+    else:
+        logger.error("It was repaired: %s", memory.stats())
     return True

@@ -12,13 +12,13 @@ Next on the request's path: mem_cache/radix_cache.py
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from managers.scheduler.decision_digest import Decision, DecisionDigest
 from managers.scheduler.request import Holding, Request
+from mem_cache.books import mend
 from mem_cache.build import KVMemory
 from mem_cache.page_math import round_down
-from mem_cache.prefix_cache import Slots, TokenIds
+from mem_cache.prefix_cache import PrefixTrace, Slots, TokenIds
+from mem_cache.slot_history import SlotHistory
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +50,7 @@ class RequestMemory:
         self.books = build()
         self.page_size = self.books.allocator.page_size
         self.capacity = self.books.allocator.capacity
+        self.history = SlotHistory(self.page_size)
 
     @property
     def num_available(self) -> int:
@@ -64,6 +65,10 @@ class RequestMemory:
         """How many more tokens of `request` fit if so many slots can be had."""
         num_in_last_page = -_num_slots(request) % self.page_size
         return num_in_last_page + round_down(max(num_available, 0), self.page_size)
+
+    def trace(self, request: Request) -> PrefixTrace:
+        """How much of a waiting request is cached, and where; changes nothing."""
+        return self.books.cache.trace(_matchable(request), request.namespace)
 
     def num_cached(self, request: Request) -> int:
         """How much of a waiting request is cached now; counts as a use of that prefix."""
@@ -87,7 +92,9 @@ class RequestMemory:
         """Give back all that `request` holds, its KV included: nothing of it counts as computed any more."""
         holding = request.holding
         assert holding is not None, f"request {request.id} holds nothing"
-        self.books.allocator.free(self.own_slots(request))
+        own_slots = self.own_slots(request)
+        self.books.allocator.free(own_slots)
+        self.history.note("given back", (request.id,), own_slots)
         self.books.cache.unlock(holding.node)
         self.books.table.free(holding.row)
         request.holding = None
@@ -100,23 +107,29 @@ class RequestMemory:
         slots = self.books.allocator.extend(holding.num_slots, holding.last_slot, num_tokens)
         assert slots is not None, f"no room for {num_tokens} tokens of request {request.id}"
         self._append(holding, slots)
+        self.history.note("taken", (request.id,), slots)
         self._digest.record_array(Decision.SLOTS, slots)
 
     def extend_by_one(self, requests: Sequence[Request]) -> None:
         """One more slot for each of `requests`; the allocator is asked once for all of them."""
         holdings = [_holding(request) for request in requests]
-        at_page_end = [holding for holding in holdings if holding.num_slots % self.page_size == 0]
-        num_new = len(at_page_end) * self.page_size
+        starting = [
+            request.id for request, held in zip(requests, holdings, strict=True) if self._is_full(held)
+        ]
+        num_new = len(starting) * self.page_size
         self._make_free(num_new)
         pages = self.books.allocator.extend(0, 0, num_new)
         assert pages is not None, f"no room for one more token of {len(requests)} requests"
-        first_slots = iter(pages[:: self.page_size, None])
-        for holding in holdings:
-            if holding.num_slots % self.page_size == 0:
-                self._append(holding, next(first_slots))
-            else:
-                self._append(holding, np.array([holding.last_slot + 1], np.int32))
-        self._digest.record(Decision.SLOTS, [holding.last_slot for holding in holdings])
+        self.history.note("taken", starting, pages)
+        first_slots = iter(pages[:: self.page_size].tolist())
+        rows = [holding.row for holding in holdings]
+        positions = [holding.num_slots for holding in holdings]
+        slots = [next(first_slots) if self._is_full(held) else held.last_slot + 1 for held in holdings]
+        self.books.table.write_each(rows, positions, slots)
+        for holding, slot in zip(holdings, slots, strict=True):
+            holding.last_slot = slot
+            holding.num_slots += 1
+        self._digest.record(Decision.SLOTS, slots)
 
     def share(self, request: Request) -> None:
         """Let others use what `request` has computed so far, in whole pages, from now on.
@@ -140,7 +153,9 @@ class RequestMemory:
 
     def flush(self) -> None:
         """Forget every cached prefix. No request may hold anything."""
-        self.books.allocator.free(self.books.cache.reset())
+        flushed = self.books.cache.reset()
+        self.books.allocator.free(flushed)
+        self.history.note("flushed", (), flushed)
         self._digest.record(Decision.FLUSH, ())
 
     def stats(self) -> MemoryStats:
@@ -160,8 +175,13 @@ class RequestMemory:
             [holding.row for holding in holdings], [holding.num_slots for holding in holdings]
         )
 
+    def mend(self) -> None:
+        """Put broken books in order as far as possible. No request may hold anything."""
+        mend(self.books)
+        self._digest.record(Decision.REPAIR, (self.stats().num_free,))
+
     def rebuild(self) -> None:
-        """Open new books, all free. For the repair of a broken account, when no request holds anything."""
+        """Open new books, all free: when the old ones cannot be mended. No request may hold anything."""
         self.books = self._build()
         self._digest.record(Decision.REPAIR, ())
 
@@ -169,12 +189,18 @@ class RequestMemory:
         slots = self.books.table.read(holding.row, 0, num_tokens)
         token_ids = request.token_ids(0, num_tokens)
         result = self.books.cache.insert(token_ids, slots, holding.num_shared, request.namespace)
+        self.history.note("cached", (request.id,), slots[holding.num_shared :].copy())
+        self.history.note("given back as redundant", (request.id,), result.redundant)
         self.books.cache.lock(result.match.node)
         self.books.cache.unlock(holding.node)
         self.books.table.write(holding.row, holding.num_shared, result.match.slots[holding.num_shared :])
         holding.node, holding.num_shared = result.match.node, result.match.num_tokens
         self.books.allocator.free(result.redundant)
         self._digest.record(Decision.SHARE, (request.id, holding.num_shared, len(result.redundant)))
+
+    def _is_full(self, holding: Holding) -> bool:
+        """Whether its last page has no room; so, too, if it has none."""
+        return holding.num_slots % self.page_size == 0
 
     def _append(self, holding: Holding, slots: Slots) -> None:
         self.books.table.write(holding.row, holding.num_slots, slots)
@@ -186,6 +212,7 @@ class RequestMemory:
         if shortage > 0:
             evicted = self.books.cache.evict(shortage)
             self.books.allocator.free(evicted)
+            self.history.note("evicted", (), evicted)
             self._digest.record_array(Decision.EVICT, evicted)
 
 

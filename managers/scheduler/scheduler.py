@@ -166,7 +166,7 @@ class Scheduler:
             cache_hit_rate=self._keeper.cache_hit_rate,
             num_finished=self._keeper.num_finished,
             num_retractions=self._keeper.num_retractions,
-            num_repairs=self._keeper.num_repairs,
+            num_ledger_repairs=self._keeper.num_ledger_repairs,
         )
 
     def _apply(self, message: SchedulerInput, clock: float) -> None:
@@ -260,4 +260,4 @@ class Scheduler:
             return
         self._needs_full_check = False
         if check_idle(self._memory):
-            self._keeper.num_repairs += 1
+            self._keeper.num_ledger_repairs += 1

@@ -34,7 +34,7 @@ class SchedulerStats:
     cache_hit_rate: float  # of all prompt tokens so far, how many were cached
     num_finished: int
     num_retractions: int
-    num_repairs: int
+    num_ledger_repairs: int
 
     def as_load(self, dp_rank: int = 0) -> SchedulerLoad:
         """The message."""
@@ -50,6 +50,7 @@ class SchedulerStats:
             gen_throughput=self.gen_throughput,
             cache_hit_rate=self.cache_hit_rate,
             turn=self.turn,
+            num_ledger_repairs=self.num_ledger_repairs,
         )
 
     def describe(self) -> str:
@@ -91,7 +92,7 @@ class StatsKeeper:
     def __init__(self, decode_log_interval: int | None) -> None:
         self.num_finished = 0
         self.num_retractions = 0
-        self.num_repairs = 0
+        self.num_ledger_repairs = 0
         self.throughput = Throughput()
         self._decode_log_interval = decode_log_interval
         self._num_decode_steps = 0

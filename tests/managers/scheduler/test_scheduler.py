@@ -332,18 +332,18 @@ def test_waiting_tokens_leave_out_what_is_cached() -> None:
     assert world.stats().num_waiting_uncached_tokens == len(" and more")
 
 
-def test_a_lost_slot_is_found_when_idle_and_the_books_are_opened_anew() -> None:
+def test_a_lost_slot_is_found_when_idle_and_is_free_again() -> None:
     world = World()
     world.check_books = lambda: None  # type: ignore[method-assign]
     world.scheduler._memory.books.allocator.extend(0, 0, 3)
     request_id = world.add("hello")
     world.run()
-    assert world.stats().num_repairs == 1
-    assert world.stats().memory.num_free == 256
+    assert world.stats().num_ledger_repairs == 1
+    assert world.stats().memory.num_used == 0
     world.add("hello")
     world.run()
     assert world.answer(request_id) == world.answer(request_id + 1)
-    assert world.stats().num_repairs == 1
+    assert world.stats().num_ledger_repairs == 1
 
 
 def test_when_even_a_lone_request_finds_no_room_it_ends_and_the_next_is_served() -> None:

@@ -141,7 +141,7 @@ class World:
         if self.scheduler.is_idle or self.stats().turn % 4 == 0:  # looks at every slot, so it takes a while
             violations = find_violations(memory, running)
             assert not violations, violations
-        assert self.stats().num_repairs == 0
+        assert self.stats().num_ledger_repairs == 0
         assert len(self.scheduler.running) <= self.settings.max_running_requests
 
     def listen(self) -> None:
