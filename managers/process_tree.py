@@ -131,7 +131,8 @@ class ProcessTree:
                     case Ready():
                         self._on_ready(report)
                     case Failed() if report.name in self._facts:
-                        self._lose(report.name, f"{report.name} has failed: {report.message}")
+                        # Perhaps only because another was killed, which is the better reason.
+                        self._lose_soon(report.name, f"{report.name} has failed: {report.message}")
                     case Failed():
                         self.fail(f"{report.name} cannot start: {report.message}")
 
@@ -153,10 +154,15 @@ class ProcessTree:
         self._num_alive -= 1
         if self._num_alive == 0:
             self._all_ended.set()
-        # Its own words, which may just be arriving, say more than ours.
-        self._loop.call_later(
-            LAST_WORDS_S, self._lose, process.name, f"{process.name} has died ({_ending(process.exitcode)})"
-        )
+        why = f"{process.name} has died ({_ending(process.exitcode)})"
+        if (process.exitcode or 0) < 0:
+            self._lose(process.name, why)
+        else:
+            # Its own words, which may just be arriving, say more than ours.
+            self._lose_soon(process.name, why)
+
+    def _lose_soon(self, name: str, why: str) -> None:
+        self._loop.call_later(LAST_WORDS_S, self._lose, name, why)
 
     def _lose(self, name: str, why: str) -> None:
         """A child is lost: the end of the server, or of its replica, of which nothing may be left."""

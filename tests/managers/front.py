@@ -6,12 +6,14 @@ from contextlib import asynccontextmanager
 
 from managers.messages import (
     AbortRequest,
+    ControllerNote,
     RequestFinished,
     SchedulerInput,
     TextBatch,
     TokenizedRequest,
     TokenizerManagerInput,
 )
+from managers.replica_board import ReplicaBoard
 from managers.request_state import RequestState
 from managers.tokenizer_manager import TokenizerManager
 from managers.tokenizer_pool import TokenizerPool
@@ -34,8 +36,9 @@ ABORTED = FinishReason(type="abort", message="aborted")
 class World:
     """A TokenizerManager whose scheduler is the test: it reads `sent` and answers with `say`."""
 
-    def __init__(self) -> None:
+    def __init__(self, dp_size: int = 1) -> None:
         self.sent: list[SchedulerInput] = []
+        self.notes: list[ControllerNote] = []  # what a controller is told
         self.now = 100.0
         self._inbox: asyncio.Queue[list[TokenizerManagerInput]] = asyncio.Queue()
         self._num_handled = 0
@@ -55,6 +58,7 @@ class World:
             sender=self,
             receiver=self,
             watchdog_timeout_s=60.0,
+            replicas=ReplicaBoard(dp_size, tell_controller=self.notes.append if dp_size > 1 else None),
             clock=lambda: self.now,
         )
 
@@ -90,8 +94,8 @@ class World:
 
 
 @asynccontextmanager
-async def new_world() -> AsyncIterator[World]:
-    world = World()
+async def new_world(dp_size: int = 1) -> AsyncIterator[World]:
+    world = World(dp_size)
     receiving = asyncio.create_task(world.manager.receive_forever())
     try:
         yield world

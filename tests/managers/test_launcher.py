@@ -36,11 +36,24 @@ class World:
         self.tree = ProcessTree(self.addresses, "info")
 
     def start(self, *targets: str) -> None:
+        self.tree.start([self.actor(target) for target in targets])
+
+    def start_replicas(self, *targets: str, num_ranks: int = 1) -> None:
+        """Each as often as a replica has ranks, named `DP0_TP0` and so on."""
         self.tree.start(
             [
-                Actor(name=target, target=f"tests.managers.tiny_actors:{target}", arguments=(self.addresses,))
-                for target in targets
+                self.actor(target, name=f"DP{dp_rank}_TP{tp_rank}", dp_rank=dp_rank)
+                for dp_rank, target in enumerate(targets)
+                for tp_rank in range(num_ranks)
             ]
+        )
+
+    def actor(self, target: str, *, name: str | None = None, dp_rank: int | None = None) -> Actor:
+        return Actor(
+            name=name or target,
+            target=f"tests.managers.tiny_actors:{target}",
+            arguments=(self.addresses,),
+            dp_rank=dp_rank,
         )
 
 
@@ -121,6 +134,55 @@ async def test_a_running_child_that_fails_is_told_in_its_own_words() -> None:
         await world.tree.wait_ready()
         send_once(world.addresses.scheduler_input, Shutdown())
         assert await world.tree.death == "fails_when_told has failed: ZeroDivisionError: seven by nothing"
+
+
+async def test_a_replica_dies_alone_and_whole_and_the_last_one_is_the_end() -> None:
+    async with new_world() as world:
+        world.start_replicas("ready_until_killed", "ready_until_killed", num_ranks=2)
+        facts = await world.tree.wait_ready()
+        pids = {name: int(told["pid"] or 0) for name, told in facts.items()}
+        lost: asyncio.Queue[tuple[int, str]] = asyncio.Queue()
+        world.tree.watch_replicas(lambda dp_rank, why: lost.put_nowait((dp_rank, why)))
+        descriptor = os.pidfd_open(pids["DP1_TP0"])
+        os.kill(pids["DP1_TP1"], signal.SIGKILL)
+        assert await lost.get() == (1, "DP1_TP1 has died (killed by SIGKILL)")
+        # A pidfd is readable when its process has ended.
+        assert await asyncio.to_thread(select.select, [descriptor], [], [], 60)
+        os.close(descriptor)
+        assert is_alive(pids["DP0_TP0"])
+        assert not world.tree.death.done()
+        os.kill(pids["DP0_TP0"], signal.SIGKILL)
+        assert await world.tree.death == "DP0_TP0 has died (killed by SIGKILL)"
+        assert lost.empty()
+
+
+async def test_whoever_watches_late_hears_of_a_replica_that_is_lost_already() -> None:
+    async with new_world() as world:
+        world.start_replicas("ready_until_killed", "ready_until_killed")
+        facts = await world.tree.wait_ready()
+        early: asyncio.Queue[int] = asyncio.Queue()
+        world.tree.watch_replicas(lambda dp_rank, why: early.put_nowait(dp_rank))
+        os.kill(int(facts["DP0_TP0"]["pid"] or 0), signal.SIGKILL)
+        assert await early.get() == 0
+        late: list[int] = []
+        world.tree.watch_replicas(lambda dp_rank, why: late.append(dp_rank))
+        assert late == [0]
+
+
+async def test_a_replica_that_cannot_start_ends_the_start() -> None:
+    async with new_world() as world:
+        world.start_replicas("ready_until_killed", "cannot_start")
+        with pytest.raises(StartupError, match=r"DP1_TP0.*the moon is too far"):
+            await world.tree.wait_ready()
+
+
+async def test_beside_replicas_another_child_is_still_the_end() -> None:
+    async with new_world() as world:
+        world.start_replicas("ready_until_killed", "ready_until_killed")
+        world.start("fails_when_told")
+        await world.tree.wait_ready()
+        send_once(world.addresses.scheduler_input, Shutdown())
+        assert "fails_when_told has failed" in await world.tree.death
 
 
 async def test_children_that_end_when_told_are_no_death() -> None:

@@ -2,9 +2,11 @@
 
 import asyncio
 
+import msgspec
 import pytest
 
 from managers.messages import (
+    RequestsEnded,
     SchedulerLoad,
     TextBatch,
     unpack_token_ids,
@@ -263,6 +265,43 @@ async def test_health_lasts_as_long_as_the_scheduler_gives_signs_of_life() -> No
         assert world.manager.health().ok
         world.now += 2.0
         assert not world.manager.health().ok
+
+
+async def test_a_wish_for_a_replica_travels_with_every_choice() -> None:
+    async with new_world(dp_size=2) as world:
+        await world.manager.generate(msgspec.structs.replace(asked(TextPrompt("a"), n=2), dp_rank=1))
+        assert [message.dp_rank for message in world.requests] == [1, 1]
+
+
+async def test_a_wish_for_a_replica_that_is_not_there_dispatches_nothing() -> None:
+    async with new_world(dp_size=2) as world:
+        world.manager.lose_replica(1, "it has died")
+        for dp_rank, error in ((2, InvalidRequest), (-1, InvalidRequest), (1, ServerNotReady)):
+            with pytest.raises(error):
+                await world.manager.generate(msgspec.structs.replace(asked(TextPrompt("a")), dp_rank=dp_rank))
+        assert world.sent == []
+
+
+async def test_with_a_replica_lost_the_server_goes_on_and_says_so() -> None:
+    async with new_world(dp_size=2) as world:
+        request = await world.start()
+        world.manager.lose_replica(1, "scheduler_DP1_TP0 has died")
+        health = world.manager.health()
+        assert (health.ok, health.detail) == (True, "scheduler_DP1_TP0 has died")
+        await world.text(world.requests[0].request_id, "fine", finish=LENGTH)
+        assert await collect_text(request) == "fine"
+        await world.start()
+        assert len(world.requests) == 2
+
+
+async def test_a_controller_is_told_who_has_ended() -> None:
+    async with new_world(dp_size=2) as world:
+        await world.start(n=2)
+        first, second = [message.request_id for message in world.requests]
+        await world.say(text_batch({first: "a"}))
+        assert world.notes == []
+        await world.say(text_batch({second: "a"}, ends=[last_word(first), last_word(second)]))
+        assert world.notes == [RequestsEnded(request_ids=[first, second])]
 
 
 async def test_text_and_ids_are_turned_into_each_other() -> None:

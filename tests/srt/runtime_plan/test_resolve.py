@@ -10,7 +10,7 @@ from srt.configs.hf_config import load_hf_config
 from srt.configs.model_config import ModelConfig
 from srt.errors import StartupError
 from srt.runtime_plan.plan import DeviceFacts, RuntimePlan
-from srt.runtime_plan.resolve import resolve
+from srt.runtime_plan.resolve import resolve, resolve_load_balance
 from srt.server_args.server_args import ServerArgs
 
 CPU: dict[str, Any] = {
@@ -161,3 +161,33 @@ def test_more_ranks_than_key_value_heads_are_refused(config: ModelConfig) -> Non
 def test_several_ranks_on_a_gpu_are_refused(config: ModelConfig) -> None:
     with pytest.raises(StartupError, match="--tp-size 2 is supported on CPUs only"):
         plan(config, tp_size=2, facts={"kind": "cuda"})
+
+
+def test_replicas_share_the_cores(config: ModelConfig) -> None:
+    decided = plan(config, dp_size=2, tp_size=2, facts={"num_cores": 16})
+    assert decided.num_threads == (16 - 2) // 4
+    assert plan(config, dp_size=2, cpu_threads=6).num_threads == 3
+
+
+def test_several_replicas_on_a_gpu_are_refused(config: ModelConfig) -> None:
+    with pytest.raises(StartupError, match="--dp-size 2 is supported on CPUs only"):
+        plan(config, dp_size=2, facts={"kind": "cuda"})
+
+
+@pytest.mark.parametrize(
+    ("asked", "use_radix_cache", "method"),
+    [
+        ("auto", True, "prefix_aware"),
+        ("auto", False, "least_requests"),
+        ("prefix_aware", False, "least_requests"),
+        ("round_robin", False, "round_robin"),
+        ("total_requests", True, "least_requests"),
+        ("total_tokens", True, "least_tokens"),
+    ],
+)
+def test_requests_are_shared_out_as_asked_or_by_prefix_where_there_are_any(
+    asked: str, use_radix_cache: bool, method: str
+) -> None:
+    decided, why = resolve_load_balance(asked, use_radix_cache=use_radix_cache)
+    assert decided == method
+    assert why
