@@ -1,12 +1,15 @@
 """`BoundedHttpProtocol`: uvicorn's HTTP/1.1 parser with an end to everything a client may make it hold.
 
 uvicorn bounds neither the head of a request nor what it reads of a body that was refused already; this does, and
-words its own refusals like all others.
+words its own refusals like all others. It also reads the body of a request that offers to change to HTTP/2, as
+Java's client does with its first one; uvicorn drops that body.
 """
 
 import asyncio
+import sys
 from typing import Any
 
+import httptools
 from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from uvicorn.server import ServerState
@@ -32,18 +35,27 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._is_in_head = True
         self._num_head_bytes = 0
         self._num_discarded_bytes = 0
+        self._newest_data = self._data_anew = b""
+        self._is_upgrade_offered = False
 
     def data_received(self, data: bytes) -> None:
         """Feed the parser, then see whether an unfinished head has grown too long."""
         if self._is_in_head:
             self._num_head_bytes += len(data)
-        super().data_received(data)
+        while data:
+            self._newest_data, self._data_anew = data, b""
+            super().data_received(data)
+            data = self._data_anew
         # Looked at afterwards: one read may hold a whole head and much of a body behind it.
         if self._is_in_head and self._num_head_bytes > MAX_HEAD_BYTES and not self.transport.is_closing():
             self._refuse(431, f"the request's head is longer than {MAX_HEAD_BYTES} bytes")
 
     def on_headers_complete(self) -> None:
         """The body begins."""
+        # A CONNECT counts as an upgrade too. It has no body, and the router refuses it.
+        self._is_upgrade_offered = self.parser.should_upgrade() and self.parser.get_method() != b"CONNECT"
+        if self._is_upgrade_offered:
+            return  # it begins anew: see `_unsupported_upgrade_warning`
         self._is_in_head = False
         self._num_head_bytes = 0
         super().on_headers_complete()
@@ -61,15 +73,38 @@ class BoundedHttpProtocol(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         """The next request's head begins."""
+        if self._is_upgrade_offered:
+            return
         self._is_in_head = True
         self._num_discarded_bytes = 0
         super().on_message_complete()
+
+    def _unsupported_upgrade_warning(self) -> None:
+        """uvicorn calls this when the parser has stopped behind a head that offers an upgrade; not only to warn.
+
+        The parser takes what follows for another protocol. We decline, as every server may, by reading the same
+        head without the offer.
+        """
+        if not self._is_upgrade_offered:
+            return
+        stop = sys.exception()
+        assert isinstance(stop, httptools.HttpParserUpgrade), stop
+        version = self.parser.get_http_version().encode()
+        head = [b"%b %b HTTP/%b" % (self.parser.get_method(), self.url, version)]
+        head += [b"%b: %b" % header for header in self.headers if header[0] != b"upgrade"]
+        self.parser = httptools.HttpRequestParser(self)
+        self._data_anew = b"\r\n".join(head) + b"\r\n\r\n" + self._newest_data[stop.args[0] :]
 
     def send_400_response(self, msg: str) -> None:
         """Not HTTP at all, an HTTP/2 preface for example."""
         self._refuse(400, msg)
 
     def _refuse(self, status: int, message: str) -> None:
+        if self.pipeline or (
+            self.cycle is not None and self.cycle.response_started and not self.cycle.response_complete
+        ):
+            self.transport.close()  # words would land in the middle of an earlier request's answer
+            return
         body = error_body(InvalidRequest(message))
         head = b"content-type: application/json\r\nconnection: close\r\ncontent-length: %d\r\n\r\n" % len(
             body

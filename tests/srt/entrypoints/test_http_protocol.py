@@ -6,7 +6,7 @@ import pytest
 
 from srt.entrypoints.http_protocol import MAX_DISCARDED_BYTES, MAX_HEAD_BYTES
 from srt.server_args.server_args import ServerArgs
-from tests.fakes.engine_client import FakeEngineClient
+from tests.fakes.engine_client import FakeEngineClient, chunk
 from tests.fakes.http_world import Connection, serving
 
 pytestmark = pytest.mark.anyio
@@ -52,6 +52,66 @@ async def test_an_http2_preface_is_a_400() -> None:
     async with serving(FakeEngineClient()) as world, world.connection() as connection:
         connection.writer.write(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
         assert await read_error(connection) == (400, "invalid_request_error")
+
+
+H2C = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAEAAEAA\r\n"
+
+
+@pytest.mark.parametrize(
+    "offer", [H2C, b"Connection: Upgrade\r\nUpgrade: websocket\r\n"], ids=["h2c", "websocket"]
+)
+@pytest.mark.parametrize("part_len", [1, 40, 10_000])
+async def test_an_offer_to_upgrade_is_declined_and_its_body_is_read(offer: bytes, part_len: int) -> None:
+    """Java's HTTP client makes the offer with its first request, body included."""
+    body = b'{"prompt": "Hello"}'
+    head = b"POST /tokenize HTTP/1.1\r\nContent-Type: application/json\r\nContent-Length: %d\r\n" % len(body)
+    data = head + offer + b"\r\n" + body
+    async with serving(FakeEngineClient()) as world, world.connection() as connection:
+        for start in range(0, len(data), part_len):
+            connection.writer.write(data[start : start + part_len])
+            await connection.writer.drain()
+        assert await connection.read_status() == 200
+        await connection.read_until(b'"max_model_len"')
+        await connection.read_until(b"}")
+        connection.writer.write(b"GET /health HTTP/1.1\r\n\r\n")  # the connection goes on as it was
+        assert await connection.read_status() == 200
+
+
+async def test_what_comes_behind_an_offer_to_upgrade_is_served_too() -> None:
+    async with serving(FakeEngineClient()) as world, world.connection() as connection:
+        connection.writer.write(b"GET /nothing HTTP/1.1\r\n" + H2C + b"\r\nGET /health HTTP/1.1\r\n\r\n")
+        assert await connection.read_status() == 404
+        await connection.read_until(b'"code":null}}')
+        assert await connection.read_status() == 200
+
+
+async def test_very_many_offers_at_once_are_declined_one_by_one() -> None:
+    async with serving(FakeEngineClient()) as world, world.connection() as connection:
+        connection.writer.write((b"GET /health HTTP/1.1\r\n" + H2C + b"\r\n") * 3000)
+        for _ in range(3000):
+            assert await connection.read_status() == 200
+            await connection.read_until(b'{"status":"ok"}')
+
+
+async def test_connect_is_a_405() -> None:
+    async with serving(FakeEngineClient()) as world, world.connection() as connection:
+        connection.writer.write(b"CONNECT /health HTTP/1.1\r\n\r\n")
+        assert await connection.read_status() == 405
+
+
+@pytest.mark.parametrize(
+    "nonsense", [b"nonsense\r\n\r\n", b"GET / HTTP/1.1\r\nX-Long: " + b"x" * (MAX_HEAD_BYTES + 1)]
+)
+async def test_nonsense_in_the_middle_of_a_stream_adds_nothing_to_it(nonsense: bytes) -> None:
+    client = FakeEngineClient()
+    async with serving(client) as world, world.connection() as connection:
+        connection.post("/v1/completions", {"prompt": "Hello", "stream": True})
+        generation = await client.next_generation()
+        generation.push(chunk("one"))
+        await connection.read_until(b'"one"')
+        connection.writer.write(nonsense)
+        rest = await connection.reader.read()
+        assert b"HTTP/1.1" not in rest
 
 
 async def test_a_client_that_is_still_sending_sees_its_413() -> None:
