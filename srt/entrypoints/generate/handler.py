@@ -17,6 +17,7 @@ from srt.entrypoints.generate.protocol import NativeRequest
 from srt.entrypoints.generate.stream import NativeEventWriter
 from srt.entrypoints.json_response import send_json
 from srt.entrypoints.middleware import request_label
+from srt.entrypoints.prompt_rows import check_num_choices
 from srt.entrypoints.request_body import read_json
 from srt.entrypoints.sse import send_events
 
@@ -40,6 +41,7 @@ class Generate:
         meta = MetaInfo()
         with api_field_names({**field_names(body), "dp_rank": asked.field}):
             request = to_generate_request(body, rid=label, dp_rank=asked.dp_rank)
+            check_num_choices(request)
             generation = await self._client.generate(request)
             rid = generation.request_id
             num_choices = len(request.prompts) * request.sampling[0].n

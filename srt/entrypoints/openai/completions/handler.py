@@ -20,6 +20,7 @@ from srt.entrypoints.openai.completions.protocol import (
 )
 from srt.entrypoints.openai.completions.stream import CompletionEventWriter
 from srt.entrypoints.openai.usage import count_usage
+from srt.entrypoints.prompt_rows import check_num_choices
 from srt.entrypoints.request_body import read_json
 from srt.entrypoints.sse import send_events
 
@@ -44,6 +45,7 @@ class Completions:
         model = body.model or self._client.model_info.served_model_name
         with api_field_names({**FIELD_NAMES, "dp_rank": asked.field}):
             request = to_generate_request(body, rid=f"cmpl-{label}", dp_rank=asked.dp_rank)
+            check_num_choices(request)
             echoes = await self._echoes(request) if body.echo else []
             generation = await self._client.generate(request)
             n = request.sampling[0].n
