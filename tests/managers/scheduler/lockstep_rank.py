@@ -128,7 +128,7 @@ class TurnClock:
         self._now = 1000.0
 
     def __call__(self) -> float:
-        self._now += self._rng.choice([0.001, 0.01, 0.01, 0.3])
+        self._now += self._rng.choice([0.001, 0.01, 0.01, 0.05])
         return self._now
 
 

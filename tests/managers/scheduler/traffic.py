@@ -28,6 +28,8 @@ from tests.managers.scheduler.world import SETTINGS
 OPTIONAL_FIELDS: dict[str, Callable[[random.Random], Any]] = {
     "namespace": lambda rng: rng.choice([("tenant",), ("tenant", "salt"), ("other",)]),
 }
+# A stop token that hardly ever comes: with it the length of an answer is not known beforehand.
+RARE_ID = 250
 PHASE_TURNS = 30
 ARRIVALS_PER_TURN = (0.6, 0.2, 0.0, 0.0, 0.0, 0.3)  # of one phase after another
 MAX_NEW_TOKENS = (0, 1, 2, 8, 8, 20, 40, 80, 100)
@@ -44,6 +46,7 @@ def settings_for(seed: int) -> SchedulerSettings:
         max_running_requests=rng.choice([8, 12, 16]),
         max_queued_requests=rng.choice([12, 20]),
         policy=rng.choice(["fcfs", "lpm"]),
+        eviction_policy=rng.choice(["lru", "lfu", "slru", "priority"]),
         stream_interval=rng.choice([1, 3]),
     )
 
@@ -124,7 +127,7 @@ def random_sampling(rng: random.Random) -> SamplingParams:
         min_p=rng.choice([0.0, 0.0, 0.0, 0.1]),
         seed=rng.getrandbits(60),
         stop=rng.choice([(), (), (), ("abc",), ("gh", "h", "acd")]),
-        stop_token_ids=rng.choice([(), (), (), (ALPHABET[2],)]),
+        stop_token_ids=rng.choice([(), (RARE_ID,), (RARE_ID,), (ALPHABET[2],)]),
         ignore_eos=rng.random() < 0.8,
         no_stop_trim=rng.random() < 0.2,
         frequency_penalty=rng.choice([0.0, 0.0, 0.5]),
