@@ -5,6 +5,8 @@ import re
 from srt.errors import InvalidRequest
 
 _RID = re.compile(r"[!-~]{1,256}")
+# Kept for as long as a prefix is cached, outside what the KV memory counts; enough for any hash or name.
+MAX_KEY_CHARS = 512
 
 
 def checked_rid(rid: str | None, *, made: str) -> str:
@@ -22,7 +24,10 @@ def checked_rid(rid: str | None, *, made: str) -> str:
 def to_namespace(cache_salt: str | None, extra_key: str | None) -> tuple[str, ...]:
     """Requests of different salts or keys share no prefix.
 
-    Two fields, two places: one can never be mistaken for the other, or for both joined.
+    Two fields, two places: one can never be mistaken for the other, or for both joined. Raises InvalidRequest.
     """
+    for name, value in (("cache_salt", cache_salt), ("extra_key", extra_key)):
+        if value is not None and len(value) > MAX_KEY_CHARS:
+            raise InvalidRequest(f"{name} may have {MAX_KEY_CHARS} characters", param=name)
     salt, key = cache_salt or "", extra_key or ""
     return (salt, key) if salt or key else ()
