@@ -230,6 +230,8 @@ class TokenizerManager:
                         stream=request.stream,
                         group_leader=leader,
                         namespace=request.namespace,
+                        priority=request.priority,
+                        timeout_s=request.timeout_s,
                         dp_rank=request.dp_rank,
                     )
                 )

@@ -59,6 +59,7 @@ class GenerateRequest(msgspec.Struct, frozen=True, kw_only=True):
     """One or more prompts that start or fail together.
 
     `sampling` has one entry a prompt, all with the same `n`. Choice `i` of prompt `p` has index p·n + i.
+    After `timeout_s` it ends with a 504.
     """
 
     prompts: Sequence[Prompt]
@@ -66,6 +67,8 @@ class GenerateRequest(msgspec.Struct, frozen=True, kw_only=True):
     stream: bool
     rid: str | None = None
     namespace: tuple[str, ...] = ()
+    priority: int | None = None
+    timeout_s: float | None = None
     dp_rank: int | None = None  # the replica to run on, if the client has a wish
 
 

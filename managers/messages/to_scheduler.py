@@ -17,6 +17,8 @@ class TokenizedRequest(Message, frozen=True):
     sampling: SamplingParams
     stream: bool
     group_leader: RequestId | None = None
+    priority: int | None = None  # as the client gave it
+    timeout_s: float | None = None  # from the arrival at the scheduler to the end
     namespace: tuple[str, ...] = ()  # prefixes are shared within a namespace only
     dp_rank: int | None = None  # the replica that the client asked for
 

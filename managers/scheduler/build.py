@@ -3,9 +3,13 @@
 from dataclasses import dataclass
 
 from managers.scheduler.control import Facts
+from managers.scheduler.deadlines import Deadlines
 from managers.scheduler.decision_digest import DecisionDigest
+from managers.scheduler.decode_reserve import DecodeReserve
 from managers.scheduler.intake import RequestIntake
 from managers.scheduler.output_builder import OutputBuilder
+from managers.scheduler.priorities import NO_PRIORITIES, PriorityRules
+from managers.scheduler.queue_limit import QueueLimit
 from managers.scheduler.request_memory import RequestMemory
 from managers.scheduler.scheduler import Outbox, Scheduler, TokenSampler
 from managers.scheduler.stats import StatsKeeper
@@ -45,6 +49,11 @@ class SchedulerSettings:
     max_running_requests: int = 64
     max_queued_requests: int | None = None
     policy: str = "fcfs"
+    policy_seed: int = 0
+    conservativeness: float = 1.0
+    priorities: PriorityRules = NO_PRIORITIES
+    waiting_timeout_s: float | None = None
+    running_timeout_s: float | None = None
     stream_interval: int = 1
     decode_log_interval: int = 40
 
@@ -72,13 +81,14 @@ def build_scheduler(
     """An idle scheduler, whole. One rank of a group is enough to log the steps of all."""
     digest = DecisionDigest()
     memory = RequestMemory(lambda: _build_books(settings), digest)
-    waiting = WaitingQueue(settings.policy)
+    waiting = WaitingQueue(settings.policy, seed=settings.policy_seed)
     return Scheduler(
         intake=RequestIntake(
             vocab_size=settings.vocab_size,
             eos_token_ids=settings.eos_token_ids,
             length_limit=settings.length_limit,
             shares_prefixes=settings.use_radix_cache,
+            priorities=settings.priorities,
             tokenizer=tokenizer,
         ),
         waiting=waiting,
@@ -86,8 +96,10 @@ def build_scheduler(
             waiting=waiting,
             memory=memory,
             digest=digest,
+            reserve=DecodeReserve(settings.conservativeness),
             chunk_size=settings.chunk_size,
             max_running_requests=settings.max_running_requests,
+            preemption_threshold=settings.priorities.preemption_threshold,
         ),
         memory=memory,
         runner=runner,
@@ -97,7 +109,8 @@ def build_scheduler(
         outbox=outbox,
         keeper=StatsKeeper(settings.decode_log_interval if logs_steps else None),
         facts=facts or {},
-        max_queued_requests=settings.max_queued_requests,
+        queue_limit=QueueLimit(settings.max_queued_requests),
+        deadlines=Deadlines(settings.waiting_timeout_s, settings.running_timeout_s),
     )
 
 

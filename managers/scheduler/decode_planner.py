@@ -1,7 +1,7 @@
 """Whom to retract when the running requests need more KV than there is. Decides only.
 
-The oldest running request is never retracted, so it always comes to its end, and then the next oldest: any
-set of requests, each of which fits into the memory alone, finishes.
+The first in line, of the most urgent the oldest, is never retracted, so it always comes to its end, and then the
+next: any set of requests, each of which fits into the memory alone, finishes.
 """
 
 from collections.abc import Sequence
@@ -9,13 +9,26 @@ from collections.abc import Sequence
 from managers.scheduler.request import Request
 
 
+def place_in_line(request: Request) -> tuple[int, int]:
+    """The lower, the longer a running request keeps its memory."""
+    return -request.standing, request.arrival
+
+
 def choose_victim(running: Sequence[Request]) -> Request | None:
-    """Who gives way: fewest tokens generated, the newest of these; None when only one is left."""
+    """Who gives way: of the least urgent the cheapest, the newest of these; None when only one is left."""
     if len(running) < 2:
         return None
-    oldest = min(running, key=lambda request: request.arrival)
-    others = (request for request in running if request is not oldest)
-    return min(others, key=lambda request: (request.num_output, -request.arrival))
+    first = min(running, key=place_in_line)
+    others = (request for request in running if request is not first)
+    return min(others, key=lambda request: (request.standing, _cost(request), -request.arrival))
+
+
+def _cost(request: Request) -> tuple[bool, int]:
+    """What is lost by a retraction: the fewer tokens are generated, the fewer are computed again.
+
+    Whoever ends with this step gives its memory back anyway.
+    """
+    return request.num_uncomputed == 1 and request.num_tokens_left == 1, request.num_output
 
 
 def split_running(running: Sequence[Request]) -> tuple[list[Request], list[Request]]:

@@ -31,6 +31,7 @@ class FinishRules:
     min_new_tokens: int
     stop_token_ids: frozenset[int]  # asked about membership only: a set's order decides nothing
     trims_stop: bool
+    can_stop_early: bool  # whether anything but its length can end it
     vocab_size: int
 
     @staticmethod
@@ -39,11 +40,13 @@ class FinishRules:
     ) -> "FinishRules":
         """`ignore_eos` turns off the model's own tokens, not those that the client named."""
         eos = () if sampling.ignore_eos else eos_token_ids
+        stop_token_ids = frozenset(eos) | frozenset(sampling.stop_token_ids)
         return FinishRules(
             max_new_tokens=max_new_tokens,
             min_new_tokens=sampling.min_new_tokens,
-            stop_token_ids=frozenset(eos) | frozenset(sampling.stop_token_ids),
+            stop_token_ids=stop_token_ids,
             trims_stop=not sampling.no_stop_trim,
+            can_stop_early=bool(stop_token_ids or sampling.stop),
             vocab_size=vocab_size,
         )
 
@@ -71,6 +74,9 @@ LENGTH = Finish(FinishReason(type="length"))
 CLIENT_LEFT = Finish(FinishReason(type="abort", message="aborted"))
 
 
+BROKEN = 500  # the status of what is our fault, and whose KV nobody should reuse
+
+
 def refused(message: str, status_code: int = 400) -> Finish:
     """The client's fault, or nobody's: the request was not served."""
     return Finish(FinishReason(type="abort", message=message, status_code=status_code))
@@ -78,4 +84,4 @@ def refused(message: str, status_code: int = 400) -> Finish:
 
 def broken(message: str) -> Finish:
     """Ours: the request cannot be served, although it should be."""
-    return Finish(FinishReason(type="abort", message=message, status_code=500))
+    return Finish(FinishReason(type="abort", message=message, status_code=BROKEN))

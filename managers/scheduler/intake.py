@@ -11,8 +11,10 @@ import numpy.typing as npt
 
 from managers.messages import RequestId, TokenizedRequest
 from managers.scheduler.finish import Finish, FinishRules, refused
+from managers.scheduler.priorities import PriorityRules
 from managers.scheduler.request import Request, tail_of
 from managers.scheduler.seen_tokens import SeenTokens
+from managers.scheduler.siblings import prefix_key
 from managers.scheduler.stop_strings import StopStrings
 from srt.errors import InvalidRequest
 from srt.tokenizer.tokenizer import Tokenizer
@@ -28,12 +30,14 @@ class RequestIntake:
         eos_token_ids: tuple[int, ...],
         length_limit: int,
         shares_prefixes: bool,
+        priorities: PriorityRules,
         tokenizer: Tokenizer,
     ) -> None:
         self._vocab_size = vocab_size
         self._eos_token_ids = eos_token_ids
         self._length_limit = length_limit
         self._shares_prefixes = shares_prefixes
+        self._priorities = priorities
         self._tokenizer = tokenizer
         self._num_arrived = 0
 
@@ -42,6 +46,8 @@ class RequestIntake:
         if len(message.input_ids) % 4:
             return refused("the prompt is not a sequence of token ids")
         prompt_ids = np.frombuffer(message.input_ids, np.int32)
+        if self._priorities.refuses(message.priority):
+            return refused("this server was started without priorities: leave out `priority`", 503)
         problem = self._problem(message, prompt_ids)
         if problem is not None:
             return refused(problem)
@@ -59,6 +65,9 @@ class RequestIntake:
             rules=rules,
             stream=message.stream,
             namespace=message.namespace,
+            priority=self._priorities.level(message.priority),
+            urgency=self._priorities.urgency(message.priority),
+            prefix_key=prefix_key(prompt_ids, message.namespace) if self._shares_prefixes else None,
             leader=self._leader(message, live),
             seen_tokens=SeenTokens(prompt_ids) if sampling.has_penalties else None,
             stop_strings=self._stop_strings(message, prompt_ids) if sampling.stop else None,

@@ -4,7 +4,7 @@ Decides only, except that it keeps hold of the cached prefix of whomever it admi
 room for one admitted request could evict the prefix that was counted on for another.
 
 Admission looks past a request that does not fit now, at most `LOOK_AHEAD` such in one step, and never past one
-that was overtaken too often (queue_policy.py): small requests need not wait behind a large one, and the large
+that was overtaken too often (overtaking.py): small requests need not wait behind a large one, and the large
 one's turn comes in bounded time.
 Next on the request's path: managers/scheduler/request_memory.py
 """
@@ -13,15 +13,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from managers.scheduler.batch import Row
-from managers.scheduler.queue_policy import may_be_overtaken
+from managers.scheduler.decode_reserve import DecodeReserve
+from managers.scheduler.overtaking import MAX_OVERTAKEN, may_be_overtaken
 from managers.scheduler.request import Request
 from managers.scheduler.request_memory import RequestMemory
+from managers.scheduler.siblings import PrefixMakers
 
 LOOK_AHEAD = 8
-# Most requests end before their limit: of what it may still generate, a request is taken to need half, and a
-# limit beyond this many tokens is taken for no limit. An estimate: who turns out to need more may cause a retraction.
-MAX_RESERVED_TOKENS = 4096
-RESERVED_FRACTION = 2
+# Those who wait for another's prefix do not wait for memory, so more of them may be passed; but looking takes time.
+MAX_SIBLINGS_PASSED = 64
 # However many requests decode, prefill gets this part of the step: new requests must not starve.
 LEAST_PREFILL_FRACTION = 4
 
@@ -43,13 +43,8 @@ def prefill_budget(chunk_size: int, num_decoding: int) -> int:
     return max(chunk_size - num_decoding, chunk_size // LEAST_PREFILL_FRACTION, 1)
 
 
-def decode_reserve(request: Request) -> int:
-    """Tokens that `request` is taken to generate yet."""
-    return min(request.num_tokens_left, MAX_RESERVED_TOKENS) // RESERVED_FRACTION
-
-
 def plan_continuing(prefilling: Sequence[Request], budget: int, memory: RequestMemory) -> list[Row]:
-    """The next chunk of requests that were admitted before, oldest first, as far as budget and memory go."""
+    """The next chunk of requests that were admitted before, in the order given, as far as budget and memory go."""
     rows: list[Row] = []
     num_free = memory.num_available
     for request in prefilling:
@@ -61,44 +56,55 @@ def plan_continuing(prefilling: Sequence[Request], budget: int, memory: RequestM
     return rows
 
 
-def num_reserved(running: Sequence[Request]) -> int:
-    """Tokens of KV that running requests, their slots for this step already taken, will yet need."""
-    return sum(decode_reserve(request) + _num_without_slots(request) for request in running)
-
-
 def plan_admission(
-    waiting: Iterable[Request], running: Sequence[Request], memory: RequestMemory, budget: int, places: int
+    waiting: Iterable[Request],
+    running: Sequence[Request],
+    memory: RequestMemory,
+    reserve: DecodeReserve,
+    *,
+    budget: int,
+    places: int,
 ) -> PrefillPlan:
     """Who joins, and with how many tokens. Who runs already has the slots for this step.
 
-    A request is admitted when its whole prompt and a part of its answer fit beside what the running ones will
-    need; when nothing else runs, always, for it fits alone.
+    A request is admitted when its whole prompt and the probable part of its answer fit beside what the running ones
+    will need; when nothing else runs, always, for it fits alone.
     """
+    if places <= 0 or budget <= 0:
+        return PrefillPlan()
     plan = PrefillPlan()
-    num_passed_over = 0
-    reserved = num_reserved(running) if places > 0 else 0  # of free slots, for whoever was admitted before
+    makers = PrefixMakers(running, memory.page_size)
+    num_reserved = sum(reserve.num_slots(request, memory) for request in running)
+    num_passed_over = num_siblings = 0
+    patience = MAX_OVERTAKEN  # how many more may be admitted before one who was passed over
     for request in waiting:
-        if budget <= 0 or len(plan.admitted) >= places:
+        if budget <= 0 or len(plan.admitted) >= places or patience <= 0:
             break
         if request.waits_for_leader:
             continue
+        if may_be_overtaken(request) and makers.is_awaited(request):
+            num_siblings += 1
+            if num_siblings > MAX_SIBLINGS_PASSED:
+                break
+            continue
         memory.hold(request)
-        num_wanted = memory.num_needed(request, request.num_uncomputed) + decode_reserve(request)
+        num_wanted = reserve.num_slots(request, memory)
         is_alone = not running and not plan.admitted
-        if is_alone or num_wanted <= memory.num_available - reserved:
+        if is_alone or num_wanted <= memory.num_available - num_reserved:
             num_tokens = min(request.num_uncomputed, budget)
             plan.rows.append(Row(request, num_tokens))
             plan.admitted.append(request)
-            reserved += num_wanted
+            makers.add(request)
+            num_reserved += num_wanted
             budget -= num_tokens
+            if num_passed_over:
+                patience -= 1
             continue
         memory.let_go(request)
         num_passed_over += 1
         if num_passed_over > LOOK_AHEAD or not may_be_overtaken(request):
             break
-    return plan if num_passed_over == 0 else PrefillPlan(plan.rows, plan.admitted, is_blocked=True)
-
-
-def _num_without_slots(request: Request) -> int:
-    num_slots = request.holding.num_slots if request.holding is not None else 0
-    return request.num_tokens - num_slots
+        patience = min(patience, MAX_OVERTAKEN - request.num_overtaken)
+    # A sibling's prefix may be there in the very next step, without anybody leaving.
+    is_blocked = num_passed_over > 0 and num_siblings == 0
+    return PrefillPlan(plan.rows, plan.admitted, is_blocked)

@@ -14,6 +14,7 @@ from managers.process import report_ready
 from managers.scheduler.build import SchedulerSettings, build_scheduler, resolve_max_running_requests
 from managers.scheduler.control import Facts
 from managers.scheduler.event_loop import Inbox, follow, lead
+from managers.scheduler.priorities import PriorityRules
 from managers.scheduler.rank_broadcast import Alone, RankBroadcast
 from managers.scheduler.replica_port import ReplicaPort
 from managers.scheduler.scheduler import Outbox, Scheduler
@@ -95,8 +96,25 @@ def scheduler_settings(
         max_running_requests=resolve_max_running_requests(plan.max_running_requests, capacity)[0],
         max_queued_requests=args.max_queued_requests,
         policy=plan.schedule_policy,
+        policy_seed=args.random_seed,
+        conservativeness=args.schedule_conservativeness,
+        priorities=priority_rules(args),
+        waiting_timeout_s=args.request_waiting_timeout,
+        running_timeout_s=args.request_running_timeout,
         stream_interval=args.stream_interval,
         decode_log_interval=args.decode_log_interval,
+    )
+
+
+def priority_rules(args: ServerArgs) -> PriorityRules:
+    """What the flags say of priorities."""
+    preempts = args.enable_priority_scheduling and not args.disable_priority_preemption
+    return PriorityRules(
+        is_enabled=args.enable_priority_scheduling,
+        low_values_first=args.schedule_low_priority_values_first,
+        default_priority=args.default_priority_value,
+        preemption_threshold=args.priority_scheduling_preemption_threshold if preempts else None,
+        refuses_when_disabled=args.abort_on_priority_when_disabled,
     )
 
 

@@ -21,6 +21,10 @@ from managers.scheduler.stop_strings import StopStrings
 from mem_cache.prefix_cache import Namespace, PrefixNode, TokenIds
 from srt.sampling.params import SamplingParams
 
+PrefixKey = tuple[Namespace, bytes]
+# Higher than any urgency that a client can ask for.
+MOST_URGENT = 2**62
+
 # As many of the prompt's last tokens as a decoder may want to see; a few are enough for any tokenizer.
 PROMPT_TAIL_LEN = 8
 
@@ -54,6 +58,19 @@ class Holding:
     last_slot: int = 0  # of the request's own; matters only inside a page
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Sibling:
+    """Another request that is about to compute, as its first `num_tokens`, what somebody waits for."""
+
+    request: "Request"
+    num_tokens: int
+
+    @property
+    def is_computing(self) -> bool:
+        """Whether it still does."""
+        return self.request.stage is Stage.RUNNING and self.request.num_computed < self.num_tokens
+
+
 @dataclass(slots=True, eq=False, kw_only=True)
 class Request:
     """One prompt and its growing answer. `arrival` numbers the requests of a scheduler, and breaks every tie."""
@@ -65,7 +82,9 @@ class Request:
     rules: FinishRules
     stream: bool
     namespace: Namespace = ()
+    urgency: int = 0  # higher goes first; 0 for everybody without priority scheduling
     leader: "Request | None" = None  # whose prompt is the same; None also when it need not be waited for
+    prefix_key: PrefixKey | None = None  # equal for all whose prompts begin alike; None: it shares nothing
     seen_tokens: SeenTokens | None = None
     stop_strings: StopStrings | None = None
     banned_ids: npt.NDArray[np.int64] | None = None  # before min_new_tokens
@@ -81,8 +100,17 @@ class Request:
     num_expected_cached: int = 0  # an estimate while it waits, for load figures
     num_retractions: int = 0
     num_overtaken: int = 0  # requests that arrived later and were admitted earlier
+    num_preempted: int = 0  # of `num_retractions`, for the sake of a more urgent one
+    is_aged: bool = False  # overtaken or preempted too often: nobody is more urgent any more
+    lot: float = 0.0  # its number in a random order
+    sibling: "Sibling | None" = None  # who computes a prefix that this request waits for
     num_emitted: int = 0  # output tokens sent on
     is_opened: bool = False  # whether the detokenizer knows it
+
+    @property
+    def standing(self) -> int:
+        """How urgent it is by now."""
+        return MOST_URGENT if self.is_aged else self.urgency
 
     @property
     def prompt_len(self) -> int:

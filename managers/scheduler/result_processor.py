@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from managers.scheduler.batch import Batch
 from managers.scheduler.decision_digest import Decision, DecisionDigest
-from managers.scheduler.finish import LENGTH, Finish
+from managers.scheduler.finish import BROKEN, LENGTH, Finish
 from managers.scheduler.output_builder import OutputBuilder
 from managers.scheduler.request import Request, Stage
 from managers.scheduler.request_memory import RequestMemory
@@ -43,7 +43,7 @@ class ResultProcessor:
     def retire(self, request: Request, finish: Finish) -> None:
         """End a request, wherever it is: keep its KV for others, give its memory back, say the last word."""
         if request.holding is not None:
-            if finish.reason.status_code < 500:
+            if finish.reason.status_code != BROKEN:
                 self._memory.share(request)
             self._memory.let_go(request)
         request.stage = Stage.FINISHED

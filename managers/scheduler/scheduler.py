@@ -26,11 +26,13 @@ from managers.messages import (
 )
 from managers.scheduler.batch import Batch
 from managers.scheduler.control import Facts, flush_cache, report_state
+from managers.scheduler.deadlines import Deadlines
 from managers.scheduler.decision_digest import Decision, DecisionDigest
-from managers.scheduler.finish import CLIENT_LEFT, Finish, broken, refused
+from managers.scheduler.finish import CLIENT_LEFT, Finish, broken
 from managers.scheduler.intake import RequestIntake
 from managers.scheduler.invariants import check_idle, is_balanced
 from managers.scheduler.output_builder import OutputBuilder
+from managers.scheduler.queue_limit import EVICTED, QueueLimit
 from managers.scheduler.request import Request, Stage
 from managers.scheduler.request_memory import RequestMemory
 from managers.scheduler.result_processor import ResultProcessor
@@ -88,7 +90,8 @@ class Scheduler:
         outbox: Outbox,
         keeper: StatsKeeper,
         facts: Facts,
-        max_queued_requests: int | None,
+        queue_limit: QueueLimit,
+        deadlines: Deadlines,
     ) -> None:
         self._intake = intake
         self._waiting = waiting
@@ -101,7 +104,8 @@ class Scheduler:
         self._outbox = outbox
         self._keeper = keeper
         self._facts = facts
-        self._max_queued_requests = max_queued_requests
+        self._queue_limit = queue_limit
+        self._deadlines = deadlines
         self._results = ResultProcessor(memory, output, digest)
         self._loads = LoadReports()
         self._live: dict[RequestId, Request] = {}
@@ -125,12 +129,15 @@ class Scheduler:
         self._digest.record_array(Decision.CLOCK, np.array([clock]))
         for message in messages:
             self._apply(message, clock)
+        for request, finish in self._deadlines.take_due(clock):
+            self._retire(request, finish)
         plan = self._planner.plan()
         while plan.hopeless is not None:
             self._retire(plan.hopeless, broken("the KV memory has no room for this request"))
             plan = self._planner.plan()
         self._keeper.admitted(plan.admitted)
-        self._keeper.num_retractions += len(plan.retracted)
+        self._keeper.num_retractions += len(plan.retracted) + len(plan.preempted)
+        self._deadlines.note_admitted(plan.admitted, clock)
         turn = self._turn(plan, clock)
         self._send_output()
         return turn
@@ -157,9 +164,7 @@ class Scheduler:
             turn=self._turn_number,
             num_running=len(self._planner.running),
             num_waiting=len(self._waiting),
-            num_waiting_uncached_tokens=sum(
-                request.num_tokens - request.num_expected_cached for request in self._waiting
-            ),
+            num_waiting_uncached_tokens=self._waiting.num_uncached_tokens,
             memory=self._memory.stats(),
             max_running_requests=self._planner.max_running_requests,
             gen_throughput=self._keeper.throughput.rate,
@@ -172,7 +177,7 @@ class Scheduler:
     def _apply(self, message: SchedulerInput, clock: float) -> None:
         match message:
             case TokenizedRequest():
-                self._add(message)
+                self._add(message, clock)
             case AbortRequest(request_ids=request_ids):
                 for request_id in request_ids:
                     request = self._live.get(request_id)
@@ -190,11 +195,13 @@ class Scheduler:
             case _:
                 assert_never(message)
 
-    def _add(self, message: TokenizedRequest) -> None:
+    def _add(self, message: TokenizedRequest, clock: float) -> None:
         if message.request_id in self._live:
             logger.error("request %d came twice; the second is ignored", message.request_id)
             return
-        request = self._refusal() or self._intake.accept(message, self._live)
+        request = self._intake.accept(message, self._live)
+        if isinstance(request, Request):
+            request = self._make_place(request) or request
         if isinstance(request, Finish):
             self._output.refused(message.request_id, len(message.input_ids) // 4, request)
             self._digest.record(Decision.FINISH, (message.request_id, request.reason.status_code))
@@ -206,15 +213,17 @@ class Scheduler:
             request.num_expected_cached = self._memory.num_cached(request)
         self._live[request.id] = request
         self._waiting.add(request)
+        self._deadlines.note_arrival(request, clock, message.timeout_s)
         self._planner.somebody_left()  # a newcomer may be small enough where others are not
 
-    def _refusal(self) -> Finish | None:
-        if self._max_queued_requests is None:
-            return None
+    def _make_place(self, newcomer: Request) -> Finish | None:
+        """In the queue, at another's cost if need be; why not, if there is none."""
         num_places = self._planner.max_running_requests - len(self._planner.running)
-        if len(self._waiting) < self._max_queued_requests + num_places:
+        verdict = self._queue_limit.decide(newcomer.urgency, self._waiting, num_places)
+        if isinstance(verdict, Request):
+            self._retire(verdict, EVICTED)
             return None
-        return refused("the server is at its limit of waiting requests; try again later", status_code=503)
+        return verdict
 
     def _retire(self, request: Request, finish: Finish) -> None:
         if request.stage is Stage.WAITING:
@@ -227,9 +236,10 @@ class Scheduler:
             return
         for request in ended:
             del self._live[request.id]
-        self._planner.running[:] = [
-            request for request in self._planner.running if request.stage is Stage.RUNNING
-        ]
+        if any(request.num_cached_tokens is not None for request in ended):  # else none of them ever ran
+            self._planner.running[:] = [
+                request for request in self._planner.running if request.stage is Stage.RUNNING
+            ]
         self._planner.somebody_left()
         self._keeper.num_finished += len(ended)
 

@@ -1,7 +1,8 @@
 """`StepPlanner`: the rows of the next step, with slots for every new token.
 
 Decode rows always run; prefill gets what is left of the step. When memory runs short it is first taken from the
-cache, then from running requests (decode_planner.py), and nobody is admitted in that step.
+cache, then from running requests (decode_planner.py), and nobody is admitted in that step. Before that, less
+urgent requests may have to give way to a more urgent one that waits (preemption.py).
 """
 
 from bisect import insort
@@ -9,8 +10,11 @@ from dataclasses import dataclass, field
 
 from managers.scheduler.batch import Row
 from managers.scheduler.decision_digest import Decision, DecisionDigest
-from managers.scheduler.decode_planner import choose_victim, split_running
-from managers.scheduler.prefill_planner import PrefillPlan, plan_admission, plan_continuing, prefill_budget
+from managers.scheduler.decode_planner import choose_victim, place_in_line, split_running
+from managers.scheduler.decode_reserve import DecodeReserve
+from managers.scheduler.overtaking import MAX_PREEMPTED
+from managers.scheduler.preemption import choose_preempted
+from managers.scheduler.prefill_planner import plan_admission, plan_continuing, prefill_budget
 from managers.scheduler.request import Request, Stage
 from managers.scheduler.request_memory import RequestMemory
 from managers.scheduler.waiting_queue import WaitingQueue
@@ -25,12 +29,16 @@ class StepPlan:
 
     rows: list[Row] = field(default_factory=list)
     admitted: list[Request] = field(default_factory=list)
-    retracted: list[Request] = field(default_factory=list)
+    retracted: list[Request] = field(default_factory=list)  # for want of memory
+    preempted: list[Request] = field(default_factory=list)  # for a more urgent one
     hopeless: Request | None = None
 
 
 class StepPlanner:
-    """Moves requests between the queue and the running set; `running` is by arrival."""
+    """Moves requests between the queue and the running set; `running` is by arrival.
+
+    `preemption_threshold` None: nobody who runs gives way to one who waits.
+    """
 
     def __init__(
         self,
@@ -38,15 +46,19 @@ class StepPlanner:
         waiting: WaitingQueue,
         memory: RequestMemory,
         digest: DecisionDigest,
+        reserve: DecodeReserve,
         chunk_size: int,
         max_running_requests: int,
+        preemption_threshold: int | None = None,
     ) -> None:
         self.running: list[Request] = []
         self.max_running_requests = max_running_requests
         self._waiting = waiting
         self._memory = memory
         self._digest = digest
+        self._reserve = reserve
         self._chunk_size = chunk_size
+        self._preemption_threshold = preemption_threshold
         self._num_turns_blocked = 0
 
     def somebody_left(self) -> None:
@@ -56,6 +68,9 @@ class StepPlanner:
     def plan(self) -> StepPlan:
         """Choose the rows, take their slots."""
         plan = StepPlan()
+        if not self.running:
+            self._reserve.note_idle()
+        self._preempt(plan)
         self._make_room(plan)
         if plan.hopeless is not None:
             return plan
@@ -63,9 +78,14 @@ class StepPlanner:
         self._memory.extend_by_one(decoding)
         plan.rows.extend(Row(request, 1) for request in decoding)
         budget = prefill_budget(self._chunk_size, len(decoding))
+        prefilling.sort(key=place_in_line)
         budget -= self._add_rows(plan, plan_continuing(prefilling, budget, self._memory))
-        if not plan.retracted:
-            self._admit(plan, budget)
+        if plan.retracted:
+            self._reserve.note_retracted(self.running)
+            return plan
+        if decoding:
+            self._reserve.note_decoded()
+        self._admit(plan, budget)
         return plan
 
     def _make_room(self, plan: StepPlan) -> None:
@@ -78,16 +98,45 @@ class StepPlanner:
             plan.retracted.append(victim)
 
     def _shortage(self) -> int:
-        """Slots missing for all decode rows, and for a chunk of the oldest request if it is in prefill."""
+        """Slots missing for all decode rows, and for a chunk of the first in line if it is in prefill."""
         if not self.running:
             return 0
         decoding, prefilling = split_running(self.running)
         num_needed = sum(self._memory.num_needed(request, 1) for request in decoding)
-        oldest = self.running[0]
-        if prefilling and prefilling[0] is oldest:
-            num_tokens = min(oldest.num_uncomputed, prefill_budget(self._chunk_size, len(decoding)))
-            num_needed += self._memory.num_needed(oldest, num_tokens)
+        if prefilling:
+            first = min(self.running, key=place_in_line)
+            if first.num_uncomputed > 1:
+                num_tokens = min(first.num_uncomputed, prefill_budget(self._chunk_size, len(decoding)))
+                num_needed += self._memory.num_needed(first, num_tokens)
         return num_needed - self._memory.num_available
+
+    def _preempt(self, plan: StepPlan) -> None:
+        """Let less urgent requests make room for the most urgent one that waits."""
+        if self._preemption_threshold is None or not self.running:
+            return
+        candidate = self._waiting.most_urgent()
+        if candidate is None or candidate.waits_for_leader:
+            return
+        if candidate.urgency - self._preemption_threshold <= min(
+            request.standing for request in self.running
+        ):
+            return
+        reserve, memory = self._reserve, self._memory
+        num_wanted = reserve.num_slots(candidate, memory) - self._memory.trace(candidate).num_tokens
+        num_reserved = sum(reserve.num_slots(request, memory) for request in self.running)
+        chosen = choose_preempted(
+            candidate,
+            self.running,
+            threshold=self._preemption_threshold,
+            num_places_missing=1 - (self.max_running_requests - len(self.running)),
+            num_slots_missing=num_wanted + num_reserved - memory.num_available,
+            num_freed=lambda request: _num_held(request) + reserve.num_slots(request, memory),
+        )
+        for request in chosen:
+            request.num_preempted += 1
+            request.is_aged |= request.num_preempted >= MAX_PREEMPTED
+            self._retract(request)
+            plan.preempted.append(request)
 
     def _retract(self, victim: Request) -> None:
         self._digest.record(Decision.RETRACT, (victim.id,))
@@ -104,11 +153,19 @@ class StepPlanner:
         places = self.max_running_requests - len(self.running)
         if not len(self._waiting) or places <= 0 or budget <= 0 or self._is_still_blocked():
             return
-        found = self._plan_admission(budget, places)
+        found = plan_admission(
+            self._waiting.in_order(self._memory.trace),
+            self.running,
+            self._memory,
+            self._reserve,
+            budget=budget,
+            places=places,
+        )
         self._num_turns_blocked = 1 if found.is_blocked else 0
         for request in found.admitted:
             self._waiting.remove(request)
             request.stage = Stage.RUNNING
+            request.sibling = None
             insort(self.running, request, key=lambda other: other.arrival)
             if request.num_cached_tokens is None:
                 request.num_cached_tokens = request.num_computed
@@ -116,10 +173,6 @@ class StepPlanner:
         self._digest.record(Decision.ADMIT, [request.id for request in found.admitted])
         plan.admitted.extend(found.admitted)
         self._add_rows(plan, found.rows)
-
-    def _plan_admission(self, budget: int, places: int) -> PrefillPlan:
-        in_order = self._waiting.in_order(self._memory.num_cached)
-        return plan_admission(in_order, self.running, self._memory, budget, places)
 
     def _is_still_blocked(self) -> bool:
         if self._num_turns_blocked == 0 or not self.running:
@@ -132,3 +185,7 @@ class StepPlanner:
             self._memory.extend(request, num_tokens)
         plan.rows.extend(rows)
         return sum(row.num_tokens for row in rows)
+
+
+def _num_held(request: Request) -> int:
+    return request.holding.num_slots if request.holding is not None else 0

@@ -13,6 +13,13 @@ DTYPE_NAMES = {"float": "float32", "half": "float16"}
 LOAD_BALANCE_SPELLINGS = {"total_requests": "least_requests", "total_tokens": "least_tokens"}
 DEFAULT_CHUNK = {"cpu": 512, "cuda": 8192}
 DEFAULT_MEM_FRACTION = {"cpu": 0.5, "cuda": 0.85}
+POLICY_REASONS = {
+    "fcfs": "by arrival",
+    "lpm": "longest cached prefix first",
+    "dfs-weight": "along the tree of cached prefixes",
+    "lof": "longest answer first",
+    "random": "in random order",
+}
 CORES_PER_FRONT_CORE = 8  # of so many cores, one is left to HTTP and detokenising
 
 
@@ -151,9 +158,9 @@ def resolve_attention_backend(asked: str) -> tuple[str, str]:
 
 def resolve_policy(asked: str, *, use_radix_cache: bool) -> tuple[str, str]:
     """Order of the waiting queue."""
-    if asked == "lpm" and not use_radix_cache:
-        return "fcfs", "lpm needs the prefix cache, which is off"
-    return asked, "by arrival" if asked == "fcfs" else "longest cached prefix first"
+    if asked in ("lpm", "dfs-weight") and not use_radix_cache:
+        return "fcfs", f"{asked} needs the prefix cache, which is off"
+    return asked, POLICY_REASONS[asked]
 
 
 def check_max_total_tokens(asked: int | None, page_size: int) -> int | None:

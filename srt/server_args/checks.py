@@ -23,8 +23,15 @@ AT_LEAST_ONE = (
     "stream_interval",
     "tp_size",
 )
-AT_LEAST_ZERO = ("drain_timeout", "max_queued_requests", "random_seed")
+AT_LEAST_ZERO = (
+    "drain_timeout",
+    "max_queued_requests",
+    "priority_scheduling_preemption_threshold",
+    "random_seed",
+    "schedule_conservativeness",
+)
 ABOVE_ZERO = ("dist_timeout", "watchdog_timeout")
+ABOVE_ZERO_IF_SET = ("request_running_timeout", "request_waiting_timeout")
 NOT_EMPTY = ("api_key", "chat_template", "host", "model_path", "served_model_name", "tokenizer_path")
 REDACTED = "***"
 
@@ -55,16 +62,21 @@ def find_problems(args: ServerArgs) -> Iterator[str]:
     yield from _choices(args)
     yield from _ranges(args, AT_LEAST_ONE, lowest=1)
     yield from _ranges(args, AT_LEAST_ZERO, lowest=0)
-    for name in (*ABOVE_ZERO, "drain_timeout"):
+    for name in (*ABOVE_ZERO, "drain_timeout", "schedule_conservativeness"):
         if not math.isfinite(getattr(args, name)):
             yield f"{_option(name)} must be a finite number, got {getattr(args, name)}"
     for name in ABOVE_ZERO:
         if getattr(args, name) <= 0:
             yield f"{_option(name)} must be greater than 0, got {getattr(args, name)}"
+    for name in ABOVE_ZERO_IF_SET:
+        value = getattr(args, name)
+        if value is not None and not (math.isfinite(value) and value > 0):
+            yield f"{_option(name)} must be a finite number greater than 0, got {value}"
     for name in NOT_EMPTY:
         if getattr(args, name) == "":
             yield f"{_option(name)} must not be empty"
     yield from _port(args)
+    yield from _priority(args)
     yield from _memory(args)
     yield from _chunk(args)
 
@@ -89,6 +101,18 @@ def _ranges(args: ServerArgs, names: Sequence[str], *, lowest: int) -> Iterator[
 def _port(args: ServerArgs) -> Iterator[str]:
     if not 0 <= args.port <= LARGEST_PORT:
         yield f"--port must be between 0 (any free one) and {LARGEST_PORT}, got {args.port}"
+
+
+def _priority(args: ServerArgs) -> Iterator[str]:
+    value = args.default_priority_value
+    if value is not None and not -(2**31) <= value < 2**31:
+        yield f"--default-priority-value must be a 32-bit number, got {value}"
+    if args.enable_priority_scheduling:
+        return
+    # Alone they would do nothing, and whoever sets them expects something.
+    for name in ("schedule_low_priority_values_first", "disable_priority_preemption"):
+        if getattr(args, name):
+            yield f"{_option(name)} needs --enable-priority-scheduling"
 
 
 def _memory(args: ServerArgs) -> Iterator[str]:

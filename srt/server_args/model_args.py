@@ -31,5 +31,5 @@ class ModelArgs:
     chat_template: str | None = flag(
         None, help="File with a Jinja chat template. Default: the tokenizer's own."
     )
-    random_seed: int = flag(0, help="Seeds the weights of --load-format dummy.")
+    random_seed: int = flag(0, help="Seeds the weights of --load-format dummy and --schedule-policy random.")
     device: str = flag("auto", help="Where the model runs.", choices=("auto", "cpu", "cuda"))

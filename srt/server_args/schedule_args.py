@@ -22,7 +22,36 @@ class ScheduleArgs:
     )
     schedule_policy: str = flag(
         "fcfs",
-        help="Order of the waiting queue: by arrival, or longest cached prefix first.",
-        choices=("fcfs", "lpm"),
+        help="Order of the waiting queue: by arrival; longest cached prefix first; along the tree of cached prefixes, "
+        "into its busiest branches first; longest possible answer first; random. Ties go by arrival, and so does "
+        "a long queue.",
+        choices=("fcfs", "lpm", "dfs-weight", "lof", "random"),
+    )
+    schedule_conservativeness: float = flag(
+        1.0,
+        help="More than 1: admit fewer requests at once, if memory often runs out and requests have to be "
+        "retracted. Less than 1: admit more.",
+    )
+    enable_priority_scheduling: bool = flag(
+        False, help="Serve requests with a higher `priority` first. Otherwise the field is ignored."
+    )
+    schedule_low_priority_values_first: bool = flag(False, help="A lower `priority` is more urgent.")
+    default_priority_value: int | None = flag(
+        None, help="The `priority` of a request that names none. Default: less urgent than all that name one."
+    )
+    priority_scheduling_preemption_threshold: int = flag(
+        10, help="A running request gives way to a waiting one whose priority is better by more than this."
+    )
+    disable_priority_preemption: bool = flag(False, help="Never let a running request give way.")
+    abort_on_priority_when_disabled: bool = flag(
+        False,
+        help="Without --enable-priority-scheduling, answer a request that names a `priority` with a 503.",
+    )
+    request_waiting_timeout: float | None = flag(
+        None,
+        help="Seconds that a request may wait before it is started; then it gets a 503. Default: no limit.",
+    )
+    request_running_timeout: float | None = flag(
+        None, help="Seconds that a request may take from its start; then it gets a 504. Default: no limit."
     )
     stream_interval: int = flag(1, help="Tokens a stream gets at once.")

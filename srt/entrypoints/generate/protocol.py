@@ -4,6 +4,7 @@ import msgspec
 
 from srt.entrypoints.refused_fields import Refused
 from srt.entrypoints.sampling_fields import SamplingFields
+from srt.entrypoints.scheduling_fields import Priority, TimeoutS
 
 
 class NativeSamplingParams(SamplingFields, kw_only=True, forbid_unknown_fields=True):
@@ -33,6 +34,8 @@ class NativeRequest(msgspec.Struct, kw_only=True):
     rid: str | None = None
     cache_salt: str | None = None
     extra_key: str | None = None
+    priority: Priority | None = None
+    timeout_s: TimeoutS | None = None
     routed_dp_rank: int | None = None
     data_parallel_rank: int | None = None
     input_embeds: Refused = None
@@ -64,5 +67,4 @@ class NativeRequest(msgspec.Struct, kw_only=True):
     background: Refused = None
     require_reasoning: Refused = None
     max_thinking_tokens: Refused = None
-    priority: Refused = None
     watermark: Refused = None

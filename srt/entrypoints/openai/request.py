@@ -10,6 +10,7 @@ import msgspec
 
 from srt.entrypoints.refused_fields import Refused
 from srt.entrypoints.sampling_fields import SamplingFields
+from srt.entrypoints.scheduling_fields import Priority, TimeoutS
 
 # It comes back in every event of a stream.
 Name = Annotated[str, msgspec.Meta(max_length=512)]
@@ -32,6 +33,8 @@ class GenerationFields(SamplingFields, kw_only=True):
     rid: str | None = None
     cache_salt: str | None = None
     extra_key: str | None = None
+    priority: Priority | None = None
+    timeout_s: TimeoutS | None = None
     routed_dp_rank: int | None = None
     data_parallel_rank: int | None = None
 
@@ -70,7 +73,6 @@ class GenerationFields(SamplingFields, kw_only=True):
     lora_path: Refused = None
     session_id: Refused = None
     session_params: Refused = None
-    priority: Refused = None
     bootstrap_host: Refused = None
     bootstrap_port: Refused = None
     bootstrap_room: Refused = None

@@ -4,15 +4,20 @@ import random
 from dataclasses import dataclass, replace
 
 from managers.scheduler.build import SchedulerSettings
+from managers.scheduler.priorities import NO_PRIORITIES, PriorityRules
+from managers.scheduler.queue_policy import POLICIES
 from srt.sampling.params import SamplingParams
 from tests.fakes.model_runner import ALPHABET
-from tests.managers.scheduler.solo import Answer, solo
+from tests.managers.scheduler.solo import solo
 from tests.managers.scheduler.world import SETTINGS, World, greedy
 
 
 @dataclass(frozen=True)
 class PlannedRequest:
-    """One prompt with `n` equal answers, arriving before turn `arrives`; maybe aborted before a later one."""
+    """One prompt with `n` equal answers, arriving before turn `arrives`; maybe aborted before a later one.
+
+    Before any turn at all the model may be slow: `delay_s` passes before the turn in which it arrives.
+    """
 
     prompt_ids: list[int]
     sampling: SamplingParams
@@ -21,6 +26,9 @@ class PlannedRequest:
     arrives: int
     aborted: int | None
     namespace: tuple[str, ...]
+    priority: int | None
+    timeout_s: float | None
+    delay_s: float
 
 
 @dataclass(frozen=True)
@@ -43,12 +51,18 @@ class Schedule:
             use_radix_cache=rng.random() < 0.8,
             chunk_size=rng.choice([2, 5, 16, 64, 1000]),
             max_running_requests=rng.choice([1, 4, 8, 16, 16]),
-            policy=rng.choice(["fcfs", "lpm"]),
+            max_queued_requests=rng.choice([None, None, None, 1, 4]),
+            policy=rng.choice(list(POLICIES)),
+            policy_seed=rng.randint(0, 9),
+            conservativeness=rng.choice([0.0, 0.0, 0.2, 1.0]),
+            priorities=rng.choice([NO_PRIORITIES, _priorities(rng)]),
+            waiting_timeout_s=rng.choice([None, None, None, 0.2]),
+            running_timeout_s=rng.choice([None, None, None, 0.4]),
             stream_interval=rng.choice([1, 1, 3]),
             context_length=rng.choice([60, 1000]),
         )
         trunks = [_text(rng, rng.randint(5, 25)) for _ in range(2)]
-        requests = [_request(rng, trunks, settings.length_limit) for _ in range(rng.randint(3, 8))]
+        requests = [_request(rng, trunks, settings.length_limit) for _ in range(rng.randint(4, 9))]
         return Schedule(settings, requests)
 
     @property
@@ -61,6 +75,7 @@ class Schedule:
         for index, request in enumerate(self.requests):
             if request.arrives == turn:
                 ids[index] = []
+                world.clock.advance(request.delay_s)
                 for _ in range(request.n):
                     leader = ids[index][0] if ids[index] else None
                     ids[index].append(
@@ -70,6 +85,8 @@ class Schedule:
                             stream=request.stream,
                             leader=leader,
                             namespace=request.namespace,
+                            priority=request.priority,
+                            timeout_s=request.timeout_s,
                         )
                     )
             if request.aborted == turn:
@@ -77,18 +94,35 @@ class Schedule:
 
 
 def check_answers(schedule: Schedule, world: World, ids: dict[int, list[int]]) -> None:
-    """Every request has its solo answer; an aborted one, a beginning of it."""
+    """Every request has its solo answer; one that was cut off for a reason there is, a beginning of it."""
     for index, request in enumerate(schedule.requests):
         expected = solo(request.prompt_ids, request.sampling)
         for request_id in ids[index]:
-            _check_answer(world.answer(request_id), expected, may_be_aborted=request.aborted is not None)
+            answer = world.answer(request_id)
+            if answer.finish_type == "abort":
+                assert world.finish(request_id).reason.status_code in _reasons_to_cut(schedule, request)
+                assert answer.token_ids == expected.token_ids[: len(answer.token_ids)]
+            else:
+                assert answer == expected
 
 
-def _check_answer(answer: Answer, expected: Answer, *, may_be_aborted: bool) -> None:
-    if may_be_aborted and answer.finish_type == "abort":
-        assert answer.token_ids == expected.token_ids[: len(answer.token_ids)]
-    else:
-        assert answer == expected
+def _reasons_to_cut(schedule: Schedule, request: PlannedRequest) -> set[int]:
+    settings = schedule.settings
+    reasons = {
+        200: request.aborted is not None,
+        503: settings.max_queued_requests is not None or settings.waiting_timeout_s is not None,
+        504: settings.running_timeout_s is not None or request.timeout_s is not None,
+    }
+    return {status for status, is_possible in reasons.items() if is_possible}
+
+
+def _priorities(rng: random.Random) -> PriorityRules:
+    return PriorityRules(
+        is_enabled=True,
+        low_values_first=rng.random() < 0.3,
+        default_priority=rng.choice([None, 2]),
+        preemption_threshold=rng.choice([None, 0, 0, 3]),
+    )
 
 
 def _request(rng: random.Random, trunks: list[list[int]], limit: int) -> PlannedRequest:
@@ -99,9 +133,9 @@ def _request(rng: random.Random, trunks: list[list[int]], limit: int) -> Planned
     sampling = greedy(
         max_new_tokens,
         min_new_tokens=min(rng.choice([0, 0, 5]), max_new_tokens),
-        stop=rng.choice([(), (), (), ("abc",), ("gh", "h", "acd")]),
+        stop=rng.choice([(), ("never",), ("never",), ("abc",), ("gh", "h", "acd")]),
         stop_token_ids=rng.choice([(), (), (), (), (ALPHABET[2],)]),
-        ignore_eos=rng.random() < 0.8,
+        ignore_eos=rng.random() < 0.7,
         no_stop_trim=rng.random() < 0.2,
         frequency_penalty=rng.choice([0.0, 0.0, 0.5]),
     )
@@ -113,6 +147,9 @@ def _request(rng: random.Random, trunks: list[list[int]], limit: int) -> Planned
         arrives=arrives,
         aborted=arrives + rng.randint(0, 40) if rng.random() < 0.2 else None,
         namespace=rng.choice([(), (), ("tenant",)]),
+        priority=rng.choice([None, 0, 1, 1, 2, 7]),
+        timeout_s=rng.choice([None] * 9 + [0.3]),
+        delay_s=rng.choice([0.0] * 9 + [0.1]),
     )
 
 

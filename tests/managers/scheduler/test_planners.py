@@ -5,47 +5,19 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from managers.scheduler.decision_digest import DecisionDigest
 from managers.scheduler.decode_planner import choose_victim, split_running
-from managers.scheduler.finish import FinishRules
+from managers.scheduler.decode_reserve import DecodeReserve
+from managers.scheduler.overtaking import MAX_OVERTAKEN
 from managers.scheduler.prefill_planner import (
     LOOK_AHEAD,
-    MAX_RESERVED_TOKENS,
-    decode_reserve,
+    PrefillPlan,
     plan_admission,
     plan_continuing,
     prefill_budget,
 )
-from managers.scheduler.queue_policy import MAX_MATCHED, MAX_OVERTAKEN, longest_prefix_first
 from managers.scheduler.request import Request, Stage
 from managers.scheduler.request_memory import RequestMemory
-from managers.scheduler.waiting_queue import WaitingQueue
-from mem_cache.build import build_kv_memory
-from tests.managers.scheduler.world import greedy
-
-
-def request(arrival: int, prompt_len: int = 10, max_new_tokens: int = 0, **state: object) -> Request:
-    sampling = greedy(max_new_tokens)
-    made = Request(
-        id=arrival,
-        arrival=arrival,
-        prompt_ids=np.arange(arrival * 1000, arrival * 1000 + prompt_len, dtype=np.int32),
-        sampling=sampling,
-        rules=FinishRules.of(sampling, max_new_tokens, (), vocab_size=100_000),
-        stream=False,
-    )
-    for name, value in state.items():
-        setattr(made, name, value)
-    return made
-
-
-def memory(capacity: int = 100, page_size: int = 1) -> RequestMemory:
-    def build():  # type: ignore[no-untyped-def]
-        return build_kv_memory(
-            capacity=capacity, page_size=page_size, use_radix_cache=True, num_rows=20, context_length=1000
-        )
-
-    return RequestMemory(build, DecisionDigest())
+from tests.managers.scheduler.made_requests import memory, request
 
 
 def running(in_memory: RequestMemory, arrival: int, num_tokens: int, max_new_tokens: int = 0) -> Request:
@@ -53,6 +25,13 @@ def running(in_memory: RequestMemory, arrival: int, num_tokens: int, max_new_tok
     in_memory.hold(made)
     in_memory.extend(made, num_tokens)
     return made
+
+
+def admit(
+    waiting: list[Request], runs: list[Request], in_memory: RequestMemory, budget: int, places: int
+) -> PrefillPlan:
+    reserve = DecodeReserve(conservativeness=0.5 / 0.7)
+    return plan_admission(waiting, runs, in_memory, reserve, budget=budget, places=places)
 
 
 def ids(requests: list[Request]) -> list[int]:
@@ -68,28 +47,23 @@ def test_prefill_is_not_starved_by_decode() -> None:
     assert prefill_budget(1, 1000) == 1
 
 
-def test_the_reserve_is_half_of_what_may_come_and_has_a_limit() -> None:
-    assert decode_reserve(request(1, max_new_tokens=20)) == 10
-    assert decode_reserve(request(1, max_new_tokens=10**9)) == MAX_RESERVED_TOKENS // 2
-
-
 def test_a_prompt_longer_than_the_budget_is_cut() -> None:
-    plan = plan_admission([request(1, 10), request(2, 10)], [], memory(), budget=15, places=8)
+    plan = admit([request(1, 10), request(2, 10)], [], memory(), budget=15, places=8)
     assert [row.num_tokens for row in plan.rows] == [10, 5]
 
 
 def test_nobody_joins_beyond_the_places() -> None:
-    plan = plan_admission([request(1), request(2), request(3)], [], memory(), budget=100, places=2)
+    plan = admit([request(1), request(2), request(3)], [], memory(), budget=100, places=2)
     assert ids(plan.admitted) == [1, 2]
 
 
 def test_a_request_waits_while_running_ones_may_need_the_room() -> None:
     room = memory(100)
-    busy = running(room, 1, 50, max_new_tokens=60)  # will need 30 more
-    plan = plan_admission([request(2, 21)], [busy], room, budget=100, places=8)
+    busy = running(room, 1, 50, max_new_tokens=61)  # will need 30 more
+    plan = admit([request(2, 21)], [busy], room, budget=100, places=8)
     assert plan.rows == []
     assert plan.is_blocked
-    plan = plan_admission([request(3, 20)], [busy], room, budget=100, places=8)
+    plan = admit([request(3, 20)], [busy], room, budget=100, places=8)
     assert ids(plan.admitted) == [3]
 
 
@@ -97,19 +71,19 @@ def test_a_request_that_was_not_admitted_holds_nothing() -> None:
     room = memory(100)
     busy, waiting = running(room, 1, 90), request(2, 50)
     before = room.stats()
-    plan_admission([waiting], [busy], room, budget=100, places=8)
+    admit([waiting], [busy], room, budget=100, places=8)
     assert waiting.holding is None
     assert room.stats() == before
 
 
 def test_alone_a_request_is_admitted_whatever_it_may_generate() -> None:
-    plan = plan_admission([request(1, 90, max_new_tokens=10)], [], memory(100), budget=100, places=8)
+    plan = admit([request(1, 90, max_new_tokens=10)], [], memory(100), budget=100, places=8)
     assert ids(plan.admitted) == [1]
 
 
 def test_a_small_request_passes_a_large_one_that_does_not_fit() -> None:
     room = memory(100)
-    plan = plan_admission([request(2, 80), request(3, 20)], [running(room, 1, 50)], room, 100, 8)
+    plan = admit([request(2, 80), request(3, 20)], [running(room, 1, 50)], room, 100, 8)
     assert ids(plan.admitted) == [3]
     assert plan.is_blocked
 
@@ -117,14 +91,14 @@ def test_a_small_request_passes_a_large_one_that_does_not_fit() -> None:
 def test_looking_past_large_requests_ends() -> None:
     room = memory(100)
     large = [request(2 + i, 80) for i in range(LOOK_AHEAD + 1)]
-    plan = plan_admission([*large, request(99, 1)], [running(room, 1, 50)], room, 100, 8)
+    plan = admit([*large, request(99, 1)], [running(room, 1, 50)], room, 100, 8)
     assert plan.admitted == []
 
 
 @pytest.mark.parametrize("state", [{"num_overtaken": MAX_OVERTAKEN}, {"num_retractions": 1}])
 def test_nobody_passes_a_request_that_waited_enough(state: dict[str, int]) -> None:
     room = memory(100)
-    plan = plan_admission([request(2, 80, **state), request(3, 20)], [running(room, 1, 50)], room, 100, 8)
+    plan = admit([request(2, 80, **state), request(3, 20)], [running(room, 1, 50)], room, 100, 8)
     assert plan.admitted == []
 
 
@@ -134,21 +108,21 @@ def test_a_cached_prefix_counts_once_for_all_who_use_it() -> None:
     first.num_computed = 80
     room.share(first)
     twin = replace(request(2, 81), prompt_ids=np.append(first.prompt_ids, np.int32(7)))
-    plan = plan_admission([twin], [first], room, budget=100, places=8)
+    plan = admit([twin], [first], room, budget=100, places=8)
     assert [(row.request.id, row.num_tokens) for row in plan.rows] == [(2, 1)]
 
 
 def test_a_follower_waits_until_its_leaders_prompt_is_computed() -> None:
     leader = request(1)
     follower = request(2, leader=leader)
-    assert ids(plan_admission([leader, follower], [], memory(), 100, 8).admitted) == [1]
+    assert ids(admit([leader, follower], [], memory(), 100, 8).admitted) == [1]
     leader.has_computed_prompt = True
-    assert ids(plan_admission([follower], [], memory(), 100, 8).admitted) == [2]
+    assert ids(admit([follower], [], memory(), 100, 8).admitted) == [2]
 
 
 def test_a_follower_does_not_wait_for_a_leader_that_has_ended() -> None:
     leader = request(1, stage=Stage.FINISHED)
-    assert ids(plan_admission([request(2, leader=leader)], [], memory(), 100, 8).admitted) == [2]
+    assert ids(admit([request(2, leader=leader)], [], memory(), 100, 8).admitted) == [2]
 
 
 def test_chunks_go_on_in_order_of_arrival() -> None:
@@ -191,38 +165,3 @@ def test_the_oldest_is_never_the_victim() -> None:
 def test_a_request_with_one_token_to_compute_decodes() -> None:
     decoding, prefilling = split_running([request(1, 5, num_computed=4), request(2, 5, num_computed=3)])
     assert (ids(decoding), ids(prefilling)) == ([1], [2])
-
-
-def test_lpm_takes_the_longest_cached_prefix_first_and_then_the_earliest() -> None:
-    cached = {1: 0, 2: 5, 3: 9, 4: 5}
-    order = longest_prefix_first([request(i) for i in cached], lambda made: cached[made.id])
-    assert ids(order) == [3, 2, 4, 1]
-
-
-def test_lpm_keeps_retracted_and_overtaken_requests_in_front() -> None:
-    waiting = [request(3, num_retractions=1), request(1, num_overtaken=MAX_OVERTAKEN), request(2)]
-    assert ids(longest_prefix_first(waiting, lambda made: made.id)) == [3, 1, 2]
-
-
-def test_a_long_queue_is_served_by_arrival() -> None:
-    queue = WaitingQueue("lpm")
-    for arrival in range(MAX_MATCHED + 1):
-        queue.add(request(arrival))
-    assert next(iter(queue.in_order(lambda made: made.id))).id == 0
-
-
-def test_retracted_requests_stand_at_the_head_by_arrival() -> None:
-    queue = WaitingQueue("fcfs")
-    queue.add(request(9))
-    queue.put_back(request(3))
-    queue.put_back(request(2))
-    assert ids(list(queue)) == [2, 3, 9]
-
-
-def test_only_those_who_came_before_are_overtaken() -> None:
-    queue = WaitingQueue("fcfs")
-    early, late = request(1), request(5)
-    queue.add(early)
-    queue.add(late)
-    queue.note_admitted([request(3), request(4)])
-    assert (early.num_overtaken, late.num_overtaken) == (2, 0)

@@ -17,6 +17,8 @@ from tests.managers.scheduler.solo import Answer, solo
 from tests.managers.scheduler.world import World, greedy
 
 LONG = greedy(100, ignore_eos=True)
+# Could end any time, for all that the scheduler knows: it may be too hopeful about these.
+UNBOUNDED = {"ignore_eos": True, "stop": ("never",)}
 
 
 def used(world: World) -> int:
@@ -74,8 +76,8 @@ def test_abort_while_running_gives_every_slot_back() -> None:
 
 
 def test_abort_of_a_retracted_request() -> None:
-    world = World(capacity=64)
-    ids = [world.add(prompt * 4, greedy(50, ignore_eos=True)) for prompt in "abc"]
+    world = World(capacity=64, conservativeness=0.1)
+    ids = [world.add(prompt * 4, greedy(50, **UNBOUNDED)) for prompt in "abc"]
     while world.stats().num_retractions == 0:
         world.step()
     assert world.stats().num_waiting > 0
@@ -106,8 +108,8 @@ def test_a_message_may_abort_many_and_one_twice() -> None:
 
 @pytest.mark.parametrize("page_size", [1, 4, 16])
 def test_more_than_the_memory_holds_all_finish_with_their_solo_text(page_size: int) -> None:
-    world = World(capacity=160, page_size=page_size, max_running_requests=16)
-    sampling = greedy(80, ignore_eos=True)
+    world = World(capacity=160, page_size=page_size, max_running_requests=16, conservativeness=0.1)
+    sampling = greedy(80, **UNBOUNDED)
     prompts = [bytes([97 + i]) * 20 for i in range(12)]
     ids = [world.add(list(prompt), sampling) for prompt in prompts]
     world.run()

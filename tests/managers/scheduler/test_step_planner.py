@@ -3,6 +3,7 @@
 import numpy as np
 
 from managers.scheduler.decision_digest import DecisionDigest
+from managers.scheduler.decode_reserve import DecodeReserve
 from managers.scheduler.finish import FinishRules
 from managers.scheduler.request import Request, Stage
 from managers.scheduler.request_memory import RequestMemory
@@ -21,7 +22,12 @@ class FullMemory:
         self.memory = RequestMemory(self._build, digest)
         self.waiting = WaitingQueue("fcfs")
         self.planner = StepPlanner(
-            waiting=self.waiting, memory=self.memory, digest=digest, chunk_size=8, max_running_requests=4
+            waiting=self.waiting,
+            memory=self.memory,
+            digest=digest,
+            reserve=DecodeReserve(),
+            chunk_size=8,
+            max_running_requests=4,
         )
         for arrival, num_held in enumerate(holdings, start=1):
             self.planner.running.append(self._running(arrival, num_held))

@@ -20,6 +20,7 @@ from managers.messages import (
     pack_token_ids,
 )
 from managers.scheduler.build import SchedulerSettings
+from managers.scheduler.queue_policy import POLICIES
 from srt.sampling.params import SamplingParams
 from tests.fakes.model_runner import ALPHABET
 from tests.managers.scheduler.world import SETTINGS
@@ -45,7 +46,8 @@ def settings_for(seed: int) -> SchedulerSettings:
         chunk_size=rng.choice([8, 16, 32]),
         max_running_requests=rng.choice([8, 12, 16]),
         max_queued_requests=rng.choice([12, 20]),
-        policy=rng.choice(["fcfs", "lpm"]),
+        policy=rng.choice(list(POLICIES)),
+        conservativeness=0.0,  # so hopeful that memory runs out
         eviction_policy=rng.choice(["lru", "lfu", "slru", "priority"]),
         stream_interval=rng.choice([1, 3]),
     )

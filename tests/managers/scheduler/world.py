@@ -70,6 +70,7 @@ class World:
             outbox=self.outbox,
         )
         self.heard: dict[int, Heard] = {}
+        self.ended: list[int] = []  # requests in the order of their ends
         self.loads: list[SchedulerLoad] = []
         self.replies: list[DetokenizerInput] = []
         self._inbox: list[SchedulerInput] = []
@@ -83,6 +84,8 @@ class World:
         stream: bool = True,
         leader: int | None = None,
         namespace: tuple[str, ...] = (),
+        priority: int | None = None,
+        timeout_s: float | None = None,
     ) -> int:
         self._num_requests += 1
         ids = list(prompt_ids.encode()) if isinstance(prompt_ids, str) else list(prompt_ids)
@@ -94,6 +97,8 @@ class World:
                 stream=stream,
                 group_leader=leader,
                 namespace=namespace,
+                priority=priority,
+                timeout_s=timeout_s,
             )
         )
         return self._num_requests
@@ -175,3 +180,4 @@ class World:
             assert heard.finished is None, "finished twice"
             assert finished.completion_tokens == len(heard.token_ids)
             heard.finished = finished
+            self.ended.append(finished.request_id)

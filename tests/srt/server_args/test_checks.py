@@ -46,7 +46,17 @@ def test_values_at_the_edge_are_fine(values: dict[str, Any]) -> None:
         ({"chunked_prefill_size": 8, "page_size": 16}, "must be at least --page-size (16)"),
         ({"max_total_tokens": 8, "page_size": 16}, "--max-total-tokens (8) holds no page"),
         ({"api_key": ""}, "--api-key must not be empty"),
-        ({"schedule_policy": "random"}, "--schedule-policy must be one of fcfs, lpm; got random"),
+        (
+            {"schedule_policy": "lifo"},
+            "--schedule-policy must be one of fcfs, lpm, dfs-weight, lof, random; got lifo",
+        ),
+        (
+            {"request_waiting_timeout": 0.0},
+            "--request-waiting-timeout must be a finite number greater than 0",
+        ),
+        ({"schedule_conservativeness": -1.0}, "--schedule-conservativeness must be at least 0, got -1.0"),
+        ({"default_priority_value": 2**31}, "--default-priority-value must be a 32-bit number"),
+        ({"disable_priority_preemption": True}, "--disable-priority-preemption needs --enable-priority"),
     ],
 )
 def test_a_wrong_value_is_named_with_its_flag(values: dict[str, Any], sentence: str) -> None:

@@ -45,7 +45,7 @@ def test_a_number_format_is_known_by_one_name_behind_the_command_line(typed: str
     [
         ["--no-such-flag"],
         ["--page-size", "many"],
-        ["--schedule-policy", "random"],
+        ["--schedule-policy", "lifo"],
         ["--page", "4"],  # an abbreviation
     ],
 )

@@ -32,5 +32,7 @@ def to_generate_request(body: CompletionRequest, *, rid: str, dp_rank: int | Non
         stream=bool(body.stream),
         rid=checked_rid(body.rid, made=rid),
         namespace=to_namespace(body.cache_salt, body.extra_key),
+        priority=body.priority,
+        timeout_s=body.timeout_s,
         dp_rank=dp_rank,
     )

@@ -185,7 +185,6 @@ async def test_the_message_speaks_the_clients_language_too() -> None:
         ("session_params", {"id": "a"}),
         ("return_hidden_states", True),
         ("chat_template", "{{ x }}"),
-        ("priority", 5),
         ("modalities", ["text", "audio"]),
     ],
 )
