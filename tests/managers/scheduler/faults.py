@@ -9,6 +9,7 @@ import torch
 
 from managers.messages import AbortRequest, TokenizedRequest
 from managers.scheduler.batch import Row
+from managers.scheduler.finish import Finish
 from managers.scheduler.rank_broadcast import Tick
 from managers.scheduler.request import Request
 from managers.scheduler.scheduler import Scheduler
@@ -221,6 +222,22 @@ def swapped_arrivals(world: World, gate: Gate) -> TickChange:
     return wrong
 
 
+def missed_deadline(world: World, gate: Gate) -> TickChange:
+    """A deadline that one rank does not see pass."""
+    deadlines = world.scheduler._deadlines
+    take_due = deadlines.take_due
+
+    def wrong(clock: float) -> list[tuple[Request, Finish]]:
+        due = take_due(clock)
+        if gate.is_open() and due:
+            gate.passed()
+            return due[1:]
+        return due
+
+    deadlines.take_due = wrong  # type: ignore[method-assign]
+    return unchanged
+
+
 FAULTS: dict[str, Callable[[World, Gate], TickChange]] = {
     fault.__name__: fault
     for fault in (
@@ -235,5 +252,6 @@ FAULTS: dict[str, Callable[[World, Gate], TickChange]] = {
         other_clock,
         lost_abort,
         swapped_arrivals,
+        missed_deadline,
     )
 }

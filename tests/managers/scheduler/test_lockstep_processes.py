@@ -19,7 +19,7 @@ from tests.managers.scheduler.lockstep_rank import Job, RankReport, read_report,
 from tests.managers.scheduler.solo import Answer, solo
 from tests.managers.scheduler.traffic import Traffic
 
-NUM_TURNS = 250
+NUM_TURNS = 200
 RUN_ACTOR = f"{run_actor.__module__}:{run_actor.__name__}"
 
 
@@ -40,7 +40,7 @@ def run_ranks(hosts: RankHosts, job: Job, limit_s: float = 60.0) -> list[int]:
     return hosts.run(RUN_ACTOR, [(job, rank) for rank in range(job.size)], limit_s)
 
 
-@pytest.mark.parametrize(("size", "seed", "slow_rank"), [(2, 1, 1), (3, 3, 0)])
+@pytest.mark.parametrize(("size", "seed", "slow_rank"), [(2, 7, 1), (3, 8, 0)])
 def test_ranks_agree_and_say_what_one_rank_says(
     hosts: RankHosts, addresses: IpcAddresses, size: int, seed: int, slow_rank: int
 ) -> None:
@@ -50,15 +50,17 @@ def test_ranks_agree_and_say_what_one_rank_says(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("size", "seed", "slow_rank"), [(2, 11, 1), (3, 12, 2)])
+@pytest.mark.parametrize(("size", "seed", "slow_rank"), [(2, 11, 1), (3, 14, 2)])
 def test_ranks_agree_for_10000_turns(
     hosts: RankHosts, addresses: IpcAddresses, size: int, seed: int, slow_rank: int
 ) -> None:
     job = Job(addresses=addresses, size=size, seed=seed, num_turns=10_000, slow_rank=slow_rank)
-    check_agreement_of_ranks(hosts, job, limit_s=1200.0)
+    report = check_agreement_of_ranks(hosts, job, limit_s=1200.0)
+    statuses = {end.reason.status_code for end in report.finished.values()}
+    assert statuses == {200, 503, 504}, "the traffic is not mixed"
 
 
-def check_agreement_of_ranks(hosts: RankHosts, job: Job, limit_s: float = 60.0) -> None:
+def check_agreement_of_ranks(hosts: RankHosts, job: Job, limit_s: float = 60.0) -> RankReport:
     assert run_ranks(hosts, job, limit_s) == [0] * job.size
     reports = [read_report(job, rank) for rank in range(job.size)]
     alone = serve_alone(dataclasses.replace(job, size=1, slow_rank=None))
@@ -70,6 +72,7 @@ def check_agreement_of_ranks(hosts: RankHosts, job: Job, limit_s: float = 60.0) 
     check_answers(job, alone)
     assert alone.num_retractions > 0
     assert alone.num_idle_turns > 0
+    return alone
 
 
 def check_answers(job: Job, report: RankReport) -> None:
@@ -107,7 +110,7 @@ def test_one_rank_that_errs_stops_the_server_within_one_turn(
     job = Job(
         addresses=addresses,
         size=size,
-        seed=5,
+        seed=8,
         num_turns=1000,
         fault=fault,
         faulty_rank=faulty_rank,

@@ -20,6 +20,7 @@ from managers.messages import (
     pack_token_ids,
 )
 from managers.scheduler.build import SchedulerSettings
+from managers.scheduler.priorities import PriorityRules
 from managers.scheduler.queue_policy import POLICIES
 from srt.sampling.params import SamplingParams
 from tests.fakes.model_runner import ALPHABET
@@ -27,6 +28,8 @@ from tests.managers.scheduler.world import SETTINGS
 
 # Fields of TokenizedRequest that only some requests carry: one line each.
 OPTIONAL_FIELDS: dict[str, Callable[[random.Random], Any]] = {
+    "priority": lambda rng: rng.choice([-5, 0, 3, 10]),
+    "timeout_s": lambda rng: rng.choice([0.05, 0.5, 2.0]),
     "namespace": lambda rng: rng.choice([("tenant",), ("tenant", "salt"), ("other",)]),
 }
 # A stop token that hardly ever comes: with it the length of an answer is not known beforehand.
@@ -47,7 +50,13 @@ def settings_for(seed: int) -> SchedulerSettings:
         max_running_requests=rng.choice([8, 12, 16]),
         max_queued_requests=rng.choice([12, 20]),
         policy=rng.choice(list(POLICIES)),
-        conservativeness=0.0,  # so hopeful that memory runs out
+        policy_seed=seed,
+        conservativeness=rng.choice([0.0, 0.3]),  # so hopeful that memory runs out
+        priorities=PriorityRules(
+            is_enabled=rng.random() < 0.7, preemption_threshold=rng.choice([None, 0, 4])
+        ),
+        waiting_timeout_s=rng.choice([None, 1.5]),
+        running_timeout_s=rng.choice([None, 3.0]),
         eviction_policy=rng.choice(["lru", "lfu", "slru", "priority"]),
         stream_interval=rng.choice([1, 3]),
     )
