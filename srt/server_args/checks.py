@@ -23,6 +23,8 @@ AT_LEAST_ONE = (
     "stream_interval",
     "tp_size",
 )
+# Idle ranks hear from rank 0 once a second (managers/scheduler/event_loop.py), on a busy machine later.
+LEAST_DIST_TIMEOUT_S = 5
 AT_LEAST_ZERO = (
     "drain_timeout",
     "max_queued_requests",
@@ -30,7 +32,7 @@ AT_LEAST_ZERO = (
     "random_seed",
     "schedule_conservativeness",
 )
-ABOVE_ZERO = ("dist_timeout", "watchdog_timeout")
+ABOVE_ZERO = ("watchdog_timeout",)
 ABOVE_ZERO_IF_SET = ("request_running_timeout", "request_waiting_timeout")
 NOT_EMPTY = ("api_key", "chat_template", "host", "model_path", "served_model_name", "tokenizer_path")
 REDACTED = "***"
@@ -62,7 +64,8 @@ def find_problems(args: ServerArgs) -> Iterator[str]:
     yield from _choices(args)
     yield from _ranges(args, AT_LEAST_ONE, lowest=1)
     yield from _ranges(args, AT_LEAST_ZERO, lowest=0)
-    for name in (*ABOVE_ZERO, "drain_timeout", "schedule_conservativeness"):
+    yield from _ranges(args, ("dist_timeout",), lowest=LEAST_DIST_TIMEOUT_S)
+    for name in (*ABOVE_ZERO, "dist_timeout", "drain_timeout", "schedule_conservativeness"):
         if not math.isfinite(getattr(args, name)):
             yield f"{_option(name)} must be a finite number, got {getattr(args, name)}"
     for name in ABOVE_ZERO:

@@ -39,7 +39,7 @@ def test_values_at_the_edge_are_fine(values: dict[str, Any]) -> None:
         ({"port": 70000}, "--port must be between"),
         ({"mem_fraction_static": 1.0}, "--mem-fraction-static must be between 0 and 1"),
         ({"mem_fraction_static": math.nan}, "--mem-fraction-static must be between 0 and 1"),
-        ({"dist_timeout": 0.0}, "--dist-timeout must be greater than 0"),
+        ({"dist_timeout": 0.0}, "--dist-timeout must be at least 5"),
         ({"watchdog_timeout": math.nan}, "--watchdog-timeout must be a finite number"),
         ({"drain_timeout": math.inf}, "--drain-timeout must be a finite number"),
         ({"chunked_prefill_size": 0}, "--chunked-prefill-size must be at least 1, or -1"),
