@@ -138,18 +138,19 @@ class RequestMemory:
         answer are cached one after the other: so the answer can be given up, and the prompt kept.
         """
         holding = _holding(request)
+        num_shared = holding.num_shared
         num_computed = round_down(request.num_computed, self.page_size)
         for num_tokens in (min(round_down(request.prompt_len, self.page_size), num_computed), num_computed):
             if num_tokens > holding.num_shared:
                 self._share(request, holding, num_tokens)
-        if holding.num_shared > request.num_shared_counted:
+        if holding.num_shared > min(num_shared, request.num_shared_counted):
             self.books.cache.count_use(
                 holding.node,
                 num_tokens=holding.num_shared,
                 num_counted=request.num_shared_counted,
                 priority=request.priority,
             )
-            request.num_shared_counted = holding.num_shared
+            request.num_shared_counted = max(request.num_shared_counted, holding.num_shared)
 
     def flush(self) -> None:
         """Forget every cached prefix. No request may hold anything."""

@@ -21,13 +21,18 @@ def checked_rid(rid: str | None, *, made: str) -> str:
     return rid
 
 
-def to_namespace(cache_salt: str | None, extra_key: str | None) -> tuple[str, ...]:
-    """Requests of different salts or keys share no prefix.
+def to_namespace(cache_salt: str | None, extra_key: str | None, *, lora: str = "") -> tuple[str, ...]:
+    """Requests of different adapters, salts or keys share no prefix.
 
-    Two fields, two places: one can never be mistaken for the other, or for both joined. Raises InvalidRequest.
+    Three fields, three places: one can never be mistaken for another, or for two joined. An empty salt is an error:
+    who meant to be alone would share with everybody. Raises InvalidRequest.
     """
     for name, value in (("cache_salt", cache_salt), ("extra_key", extra_key)):
         if value is not None and len(value) > MAX_KEY_CHARS:
             raise InvalidRequest(f"{name} may have {MAX_KEY_CHARS} characters", param=name)
-    salt, key = cache_salt or "", extra_key or ""
-    return (salt, key) if salt or key else ()
+    if cache_salt == "":
+        raise InvalidRequest(
+            "cache_salt must not be empty; leave it out to share with everybody", param="cache_salt"
+        )
+    namespace = (lora, cache_salt or "", extra_key or "")
+    return namespace if any(namespace) else ()

@@ -1,20 +1,20 @@
 """What requests leave in the prefix cache, and what of it goes first."""
 
+import numpy as np
 import pytest
 
+from managers.scheduler.decision_digest import DecisionDigest
+from managers.scheduler.finish import FinishRules
+from managers.scheduler.invariants import find_violations
+from managers.scheduler.request import Request
+from managers.scheduler.request_memory import RequestMemory
+from mem_cache.build import build_kv_memory
 from mem_cache.eviction_policy import EVICTION_POLICIES
 from mem_cache.radix_cache import RadixCache
 from tests.managers.scheduler.world import World, greedy
 
 SYSTEM_PROMPT = "You are a helpful assistant. "  # 29 tokens
 ANSWER = greedy(24, ignore_eos=True)
-
-
-def cached_texts(world: World) -> list[str]:
-    """The tokens of each node of the tree, parents first."""
-    cache = world.scheduler._memory.books.cache
-    assert isinstance(cache, RadixCache)
-    return ["".join(map(chr, node.tokens.tolist())) for node in cache._tree.nodes()]
 
 
 @pytest.mark.parametrize("policy", EVICTION_POLICIES)
@@ -43,29 +43,52 @@ def test_an_answer_goes_before_its_prompt(policy: str) -> None:
     assert world.finish(again).cached_tokens == 19
 
 
-def test_prompt_and_answer_are_cached_apart_after_a_retraction_too() -> None:
-    """Going on, the request computes its prompt and the beginning of its answer in one chunk."""
-    world = World(capacity=64, page_size=4)
-    oldest = world.add("x" * 8, greedy(56, ignore_eos=True))  # in the end it needs every page
-    retracted = world.add("y" * 8, greedy(40, ignore_eos=True))
-    while oldest not in world.heard or world.heard[oldest].finished is None:
-        world.step()
-    assert world.stats().num_retractions > 0
-    assert "y" not in "".join(cached_texts(world))
-    world.run()
-    assert world.finish(retracted).cached_tokens == 0
-    assert "y" * 8 in cached_texts(world)
-
-
-def test_a_prompt_that_is_computed_twice_by_one_request_counts_as_used_once() -> None:
-    world = World(capacity=80)
-    world.add("a" * 10, greedy(50, ignore_eos=True))
-    world.add("b" * 10, greedy(50, ignore_eos=True))
-    world.run()
-    assert world.stats().num_retractions > 0
-    cache = world.scheduler._memory.books.cache
+def test_prompt_and_answer_are_cached_apart_even_if_computed_in_one_go() -> None:
+    """So it is after a retraction, when the request's own prefix is gone."""
+    memory, request = memory_with_request(prompt_len=8, num_output=20)
+    memory.hold(request)
+    memory.extend(request, 28)
+    request.num_computed = 28
+    memory.share(request)
+    cache = memory.books.cache
     assert isinstance(cache, RadixCache)
+    assert [len(node) for node in cache._tree.nodes()] == [8, 20]
+
+
+def test_a_prefix_that_one_request_computes_twice_counts_as_used_once() -> None:
+    memory, request = memory_with_request(prompt_len=8, num_output=20)
+    cache = memory.books.cache
+    assert isinstance(cache, RadixCache)
+    for num_evicted in (24, 5, 0):
+        memory.hold(request)
+        memory.extend(request, 28 - request.num_computed)
+        request.num_computed = 28
+        memory.share(request)
+        memory.let_go(request)
+        memory.books.allocator.free(cache.evict(num_evicted))
     assert {node.num_uses for node in cache._tree.nodes()} == {1}
+    assert find_violations(memory, ()) == []
+
+
+def memory_with_request(prompt_len: int, num_output: int) -> tuple[RequestMemory, Request]:
+    """A memory of 64 slots, and a request that holds nothing of it yet."""
+    memory = RequestMemory(
+        lambda: build_kv_memory(
+            capacity=64, page_size=1, use_radix_cache=True, num_rows=1, context_length=64
+        ),
+        DecisionDigest(),
+    )
+    request = Request(
+        id=1,
+        arrival=1,
+        prompt_ids=np.arange(prompt_len, dtype=np.int32),
+        sampling=greedy(),
+        rules=FinishRules.of(greedy(), 40, (), 1000),
+        stream=False,
+    )
+    for token_id in range(100, 100 + num_output):
+        request.append(token_id)
+    return memory, request
 
 
 def test_a_flood_of_new_prompts_does_not_wash_away_what_was_used_twice() -> None:
@@ -117,10 +140,11 @@ def test_of_a_repeated_prompt_all_whole_pages_but_the_last_tokens_are_cached(
 
 
 def test_retracted_requests_report_what_was_cached_when_they_first_ran() -> None:
-    world = World(capacity=96, page_size=4)
+    world = World(capacity=148, page_size=4)
     world.add("s" * 17, greedy(1))
     world.run()
-    ids = [world.add("s" * 16 + letter * 8, greedy(50, ignore_eos=True)) for letter in "abc"]
+    sampling = greedy(50, ignore_eos=True, stop=("never",))
+    ids = [world.add("s" * 16 + letter * 8, sampling) for letter in "abc"]
     world.run()
     assert world.stats().num_retractions > 0
     assert [world.finish(request_id).cached_tokens for request_id in ids] == [16, 16, 16]

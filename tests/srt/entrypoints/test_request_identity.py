@@ -24,4 +24,14 @@ async def test_salt_and_key_name_one_namespace_together(path: str) -> None:
     client = FakeEngineClient([[chunk("x", finish=STOP)]])
     body = {**BODIES[path], "cache_salt": "s" * MAX_KEY_CHARS, "extra_key": ""}
     assert (await post(client, path, body)).status_code == 200
-    assert client.requests[0].namespace == ("s" * MAX_KEY_CHARS, "")
+    assert client.requests[0].namespace == ("", "s" * MAX_KEY_CHARS, "")
+
+
+@pytest.mark.parametrize("path", BODIES)
+async def test_an_empty_salt_is_refused(path: str) -> None:
+    """Its sender wants to be alone, and would share with everybody."""
+    client = FakeEngineClient()
+    response = await post(client, path, {**BODIES[path], "cache_salt": ""})
+    assert response.status_code == 400
+    assert error_of(response)["param"] == "cache_salt"
+    assert client.requests == []

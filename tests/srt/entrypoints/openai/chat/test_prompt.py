@@ -268,14 +268,15 @@ async def test_salts_and_keys_cannot_be_mistaken_for_each_other() -> None:
         (await request_of(body)).namespace
         for body in (
             {},
-            {"cache_salt": ""},
+            {"extra_key": ""},
             {"cache_salt": "ab"},
             {"extra_key": "ab"},
+            {"cache_salt": "b", "extra_key": "a"},
             {"cache_salt": "a", "extra_key": "b"},
         )
     ]
     assert namespaces[0] == namespaces[1] == ()
-    assert len(set(namespaces[1:])) == 4
+    assert len(set(namespaces[1:])) == 5
 
 
 async def test_the_clients_rid_names_the_request() -> None:
