@@ -3,9 +3,10 @@
 process         loads everything, then loops
 event_loop      one turn after another: rank 0 leads, the others follow
 scheduler       hands each message and each step to the part it belongs to
-intake          a message to a Request, or the reason why not     control: admin requests
-waiting_queue   who waits, in which order (queue_policy)
-step_planner    the rows of the next step (decode_planner: who gives way; prefill_planner: who joins)
+intake          a message to a Request, or the reason why not (priorities, queue_limit)     control: admin requests
+waiting_queue   who waits, in which order (queue_policy), and for how long (overtaking, deadlines)
+step_planner    the rows of the next step (decode_planner, preemption: who gives way; prefill_planner: who joins,
+                by decode_reserve and siblings)
 request_memory  KV slots taken and given back, nowhere else       invariants: whether the books balance
 batch           those rows as a ForwardBatch
 rank_broadcast  the tick: same inputs, and the proof of the same decisions (decision_digest)

@@ -63,6 +63,13 @@ async def test_every_choice_of_every_prompt_travels_alone_and_follows_the_first_
         assert request.prompt_token_ids == [[97, 98], [7, 8, 9]]
 
 
+async def test_priority_and_time_limit_travel_with_every_choice() -> None:
+    async with new_world() as world:
+        request = msgspec.structs.replace(asked(TextPrompt("ab"), n=2), priority=4, timeout_s=1.5)
+        await world.manager.generate(request)
+        assert [(message.priority, message.timeout_s) for message in world.requests] == [(4, 1.5)] * 2
+
+
 async def test_the_choices_of_a_seeded_prompt_have_consecutive_seeds() -> None:
     async with new_world() as world:
         await world.manager.generate(asked(TextPrompt("a"), n=3, seed=MAX_INT64 - 1))
