@@ -28,19 +28,27 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """One step's work. `sampling` are the requests that get a token, in the order of the logits."""
+    """One step's work. `starts` are the positions of the rows' first new tokens.
+
+    `sampling` are the rows, by index, that get a token, in the order of the logits.
+    """
 
     rows: list[Row]
+    starts: list[int]
     num_decode_rows: int
-    sampling: list[Request]
+    sampling: list[int]
 
     @staticmethod
-    def of(rows: Sequence[Row]) -> "Batch":
-        """Order the rows. The slots of all new tokens are taken already."""
+    def begin(rows: Sequence[Row]) -> "Batch":
+        """Order the rows; from here on their tokens count as computed. All slots are taken already."""
         decode = [row for row in rows if row.num_tokens == 1]
         ordered = decode + [row for row in rows if row.num_tokens != 1]
-        sampling = [row.request for row in ordered if _samples(row)]
-        return Batch(ordered, len(decode), sampling)
+        starts = [row.request.num_computed for row in ordered]
+        sampling = [index for index, row in enumerate(ordered) if _samples(row)]
+        samples = set(sampling)
+        for index, (request, num_tokens) in enumerate(ordered):
+            request.begin_step(num_tokens, samples=index in samples)
+        return Batch(ordered, starts, len(decode), sampling)
 
     @property
     def num_tokens(self) -> int:
@@ -50,12 +58,12 @@ class Batch:
     def forward_batch(self, slot_table: Slots) -> ForwardBatch:
         """What the model reads, on the host. `slot_table` has a row for each of ours, this step's slots included."""
         lens = np.array([row.num_tokens for row in self.rows], np.int64)
-        starts = np.array([row.request.num_computed for row in self.rows], np.int64)
+        starts = np.array(self.starts, np.int64)
         row_starts = np.zeros(len(lens) + 1, np.int32)
         np.cumsum(lens, out=row_starts[1:])
         row_of_token = np.repeat(np.arange(len(lens)), lens)
         positions = np.arange(row_starts[-1]) + np.repeat(starts - row_starts[:-1], lens)
-        ends = [end - 1 for row, end in zip(self.rows, row_starts[1:].tolist(), strict=True) if _samples(row)]
+        ends = row_starts[1:][self.sampling].astype(np.int64) - 1
         seq_lens = starts + lens
 
         def tensor(values: npt.NDArray[np.int64] | npt.NDArray[np.int32]) -> torch.Tensor:
@@ -68,7 +76,7 @@ class Batch:
             row_starts=tensor(row_starts),
             seq_lens=tensor(seq_lens.astype(np.int32)),
             slot_table=tensor(slot_table),
-            logit_rows=tensor(np.array(ends, np.int64)),
+            logit_rows=tensor(ends),
             num_decode_rows=self.num_decode_rows,
             row_lens_host=tuple(lens.tolist()),
             seq_lens_host=tuple(seq_lens.tolist()),
@@ -76,13 +84,18 @@ class Batch:
 
     def sample_rows(self) -> list[SampleRow]:
         """What the sampler reads, one for each of `sampling`."""
-        return [_sample_row(request) for request in self.sampling]
+        return [
+            _sample_row(self.rows[index].request, self.starts[index] + self.rows[index].num_tokens)
+            for index in self.sampling
+        ]
 
     def _input_ids(self) -> npt.NDArray[np.int64]:
-        decode = [row.request.token_at(row.request.num_computed) for row in self.rows[: self.num_decode_rows]]
+        num_decode = self.num_decode_rows
+        rows_with_starts = list(zip(self.rows, self.starts, strict=True))
+        decode = [row.request.token_at(start) for row, start in rows_with_starts[:num_decode]]
         parts: list[npt.NDArray[np.int64] | npt.NDArray[np.int32]] = [np.array(decode, np.int64)]
-        for request, num_tokens in self.rows[self.num_decode_rows :]:
-            parts.append(request.token_ids(request.num_computed, request.num_computed + num_tokens))
+        for (request, num_tokens), start in rows_with_starts[num_decode:]:
+            parts.append(request.token_ids(start, start + num_tokens))
         return np.concatenate(parts).astype(np.int64)
 
 
@@ -91,11 +104,11 @@ def _samples(row: Row) -> bool:
     return row.num_tokens == request.num_uncomputed and request.rules.max_new_tokens > 0
 
 
-def _sample_row(request: Request) -> SampleRow:
+def _sample_row(request: Request, position: int) -> SampleRow:
     seen = request.seen_tokens
     return SampleRow(
         params=request.sampling,
-        position=request.num_tokens,
+        position=position,
         seen_ids=seen.ids if seen is not None else None,
         seen_output_counts=seen.output_counts if seen is not None else None,
         banned_ids=request.banned_ids if request.num_output < request.rules.min_new_tokens else None,

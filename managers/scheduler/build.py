@@ -6,6 +6,7 @@ from managers.scheduler.control import Facts
 from managers.scheduler.deadlines import Deadlines
 from managers.scheduler.decision_digest import DecisionDigest
 from managers.scheduler.decode_reserve import DecodeReserve
+from managers.scheduler.forward_thread import HereAndNow, InThread
 from managers.scheduler.intake import RequestIntake
 from managers.scheduler.output_builder import OutputBuilder
 from managers.scheduler.priorities import NO_PRIORITIES, PriorityRules
@@ -56,6 +57,7 @@ class SchedulerSettings:
     running_timeout_s: float | None = None
     stream_interval: int = 1
     decode_log_interval: int = 40
+    overlaps: bool = False
 
     @property
     def usable_capacity(self) -> int:
@@ -102,7 +104,8 @@ def build_scheduler(
             preemption_threshold=settings.priorities.preemption_threshold,
         ),
         memory=memory,
-        runner=runner,
+        forward=InThread(runner) if settings.overlaps else HereAndNow(runner),
+        overlaps=settings.overlaps,
         sampler=sampler,
         digest=digest,
         output=OutputBuilder(settings.stream_interval),

@@ -36,5 +36,6 @@ def split_running(running: Sequence[Request]) -> tuple[list[Request], list[Reque
     decoding: list[Request] = []
     prefilling: list[Request] = []
     for request in running:
-        (decoding if request.num_uncomputed == 1 else prefilling).append(request)
+        if request.has_work:
+            (decoding if request.num_uncomputed == 1 else prefilling).append(request)
     return decoding, prefilling

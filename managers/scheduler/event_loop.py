@@ -1,7 +1,7 @@
 """The two loops: rank 0 leads, the other ranks follow. One turn after another until told to stop.
 
-The result of a step is applied before the next turn begins, so nothing lags: a request that ends frees its
-memory in the very step, and a stop string or an abort costs no extra token.
+Both loops are the same whether or not a step's results are applied while the next one is computed: that is the
+scheduler's business (see scheduler.py), and all ranks do the same.
 Next on the request's path: managers/scheduler/scheduler.py
 """
 

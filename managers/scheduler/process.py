@@ -103,6 +103,7 @@ def scheduler_settings(
         running_timeout_s=args.request_running_timeout,
         stream_interval=args.stream_interval,
         decode_log_interval=args.decode_log_interval,
+        overlaps=plan.overlaps_schedule,
     )
 
 
@@ -143,6 +144,7 @@ def start_facts(
         "max_running_requests": settings.max_running_requests,
         "max_queued_requests": settings.max_queued_requests,
         "schedule_policy": plan.schedule_policy,
+        "overlaps_schedule": plan.overlaps_schedule,
     }
     reasons = dict(plan.reasons)
     reasons["max_running_requests"] = resolve_max_running_requests(

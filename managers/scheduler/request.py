@@ -92,7 +92,8 @@ class Request:
 
     stage: Stage = Stage.WAITING
     output_ids: list[int] = field(default_factory=list)
-    num_computed: int = 0
+    num_computed: int = 0  # from the moment that a step is planned which computes them
+    num_pending: int = 0  # tokens that steps in flight will bring
     holding: Holding | None = None
     has_computed_prompt: bool = False  # once true it stays true, retracted or not
     num_cached_tokens: int | None = None  # of the prompt, when it was first admitted
@@ -129,13 +130,23 @@ class Request:
 
     @property
     def num_uncomputed(self) -> int:
-        """Known tokens without KV. At least one while the request runs."""
-        return len(self.prompt_ids) + len(self.output_ids) - self.num_computed
+        """Tokens without KV, pending ones included."""
+        return len(self.prompt_ids) + len(self.output_ids) + self.num_pending - self.num_computed
 
     @property
     def num_tokens_left(self) -> int:
-        """Tokens it may still generate."""
-        return self.rules.max_new_tokens - len(self.output_ids)
+        """Tokens it may still generate beyond the pending ones."""
+        return self.rules.max_new_tokens - len(self.output_ids) - self.num_pending
+
+    @property
+    def has_work(self) -> bool:
+        """Whether a step can do something for it: not if its last token is pending."""
+        return self.num_uncomputed > 0 and (self.num_pending == 0 or self.num_tokens_left > 0)
+
+    def begin_step(self, num_tokens: int, *, samples: bool) -> None:
+        """A step that computes `num_tokens` more is on its way; `samples`: and brings the next token."""
+        self.num_computed += num_tokens
+        self.num_pending += samples
 
     @property
     def waits_for_leader(self) -> bool:
@@ -166,7 +177,8 @@ class Request:
         return tail_of(self.prompt_ids)
 
     def append(self, token_id: int) -> None:
-        """One more output token."""
+        """One more output token, which is pending no longer."""
+        self.num_pending -= 1
         self.output_ids.append(token_id)
         if self.seen_tokens is not None:
             self.seen_tokens.add(token_id)

@@ -135,11 +135,12 @@ class RequestMemory:
         """Let others use what `request` has computed so far, in whole pages, from now on.
 
         Where another request computed the same tokens first, `request` goes on with the other's slots. Prompt and
-        answer are cached one after the other: so the answer can be given up, and the prompt kept.
+        answer are cached one after the other: so the answer can be given up, and the prompt kept. A step in flight may
+        still be writing the last of it: whoever shares it runs in a later one.
         """
         holding = _holding(request)
         num_shared = holding.num_shared
-        num_computed = round_down(request.num_computed, self.page_size)
+        num_computed = round_down(min(request.num_computed, request.num_tokens), self.page_size)
         for num_tokens in (min(round_down(request.prompt_len, self.page_size), num_computed), num_computed):
             if num_tokens > holding.num_shared:
                 self._share(request, holding, num_tokens)

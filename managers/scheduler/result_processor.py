@@ -1,6 +1,8 @@
 """`ResultProcessor`: apply one step's sampled tokens. Requests grow, are shared, end.
 
-The only way out for a request, however it ends, is `retire`: memory back, one last word.
+In two parts, because the next step needs the tokens but can do without the verdicts: `grow`, then `judge`. A request
+may have ended, or lost its memory to another, while the step was in flight: the first is past caring, the second
+keeps its token. The only way out for a request, however it ends, is `retire`: memory back, one last word.
 Next on the request's path: managers/scheduler/output_builder.py
 """
 
@@ -13,26 +15,40 @@ from managers.scheduler.finish import BROKEN, LENGTH, Finish
 from managers.scheduler.output_builder import OutputBuilder
 from managers.scheduler.request import Request, Stage
 from managers.scheduler.request_memory import RequestMemory
+from managers.scheduler.waiting_queue import WaitingQueue
 
 
 class ResultProcessor:
     """Changes the requests of a step once the model has answered."""
 
-    def __init__(self, memory: RequestMemory, output: OutputBuilder, digest: DecisionDigest) -> None:
+    def __init__(
+        self, waiting: WaitingQueue, memory: RequestMemory, output: OutputBuilder, digest: DecisionDigest
+    ) -> None:
+        self._waiting = waiting
         self._memory = memory
         self._output = output
         self._digest = digest
 
-    def apply(self, batch: Batch, token_ids: npt.NDArray[np.int64]) -> list[Request]:
-        """One token for each of `batch.sampling`; returns the requests that ended, already retired."""
+    def grow(self, batch: Batch, token_ids: npt.NDArray[np.int64]) -> None:
+        """One token for each of `batch.sampling`."""
+        self._digest.record_array(Decision.SAMPLED, token_ids)
+        for index, token_id in zip(batch.sampling, token_ids.tolist(), strict=True):
+            request = batch.rows[index].request
+            if request.stage is not Stage.FINISHED:
+                # What is no token will end the request; until then, the model must be able to look it up.
+                request.append(token_id if 0 <= token_id < request.rules.vocab_size else 0)
+
+    def judge(self, batch: Batch, token_ids: npt.NDArray[np.int64]) -> list[Request]:
+        """After `grow`, with the same arguments: share, go on or end. Returns who ended, already retired."""
         ended: list[Request] = []
         for request, num_tokens in batch.rows:
-            request.num_computed += num_tokens
-            if num_tokens > 1 or not request.has_computed_prompt:
+            if request.stage is Stage.RUNNING and (num_tokens > 1 or not request.has_computed_prompt):
                 self._prefill_advanced(request, ended)
-        self._digest.record_array(Decision.SAMPLED, token_ids)
-        for request, token_id in zip(batch.sampling, token_ids.tolist(), strict=True):
-            finish = _append(request, token_id)
+        for index, token_id in zip(batch.sampling, token_ids.tolist(), strict=True):
+            request = batch.rows[index].request
+            if request.stage is Stage.FINISHED:
+                continue
+            finish = _judge_last_token(request, token_id)
             if finish is None:
                 self._output.tokens_grew(request)
             else:
@@ -41,7 +57,12 @@ class ResultProcessor:
         return ended
 
     def retire(self, request: Request, finish: Finish) -> None:
-        """End a request, wherever it is: keep its KV for others, give its memory back, say the last word."""
+        """End a request, wherever it is: keep its KV for others, give its memory back, say the last word.
+
+        Slots that a step in flight still uses may be given away: whoever gets them runs in a later one.
+        """
+        if request.stage is Stage.WAITING:
+            self._waiting.remove(request)
         if request.holding is not None:
             if finish.reason.status_code != BROKEN:
                 self._memory.share(request)
@@ -64,9 +85,10 @@ class ResultProcessor:
             ended.append(request)
 
 
-def _append(request: Request, token_id: int) -> Finish | None:
-    if not 0 <= token_id < request.rules.vocab_size:
-        return request.rules.decide(request.num_output, token_id, None)  # not a token: it is not kept
-    request.append(token_id)
-    match = request.stop_strings.push(token_id) if request.stop_strings is not None else None
+def _judge_last_token(request: Request, token_id: int) -> Finish | None:
+    match = None
+    if token_id != request.output_ids[-1]:
+        del request.output_ids[-1]  # it only stood in for what is no token
+    elif request.stop_strings is not None:
+        match = request.stop_strings.push(token_id)
     return request.rules.decide(request.num_output, token_id, match)

@@ -1,7 +1,15 @@
 """`Scheduler`: owns the parts, hands each message and each step to the right one.
 
-A turn has two halves. `plan_turn` applies the messages and decides; everything it does depends on its arguments
-and on earlier turns only, so every rank decides the same. `run_turn` computes what was decided.
+`plan_turn` applies the messages and decides; everything it does depends on its arguments and on earlier turns
+only, so every rank decides the same. `run_turn` computes what was decided, in one of two ways:
+
+* serial: compute, then apply the results. Nothing lags.
+* overlapped: start computing, and meanwhile apply the results of the turn before. So a turn is planned before
+  the verdicts on the last one are known. What that delays: a request that ends by a stop string or token is
+  found out one turn late, and one row was computed for nothing; one that ends by its length is not, for
+  that is known beforehand. Tokens, penalties and seeds do not lag: sampling comes after the verdicts.
+
+Memory needs no care: slots that are given away while a step still uses them are first written by a later step.
 Next on the request's path: managers/scheduler/waiting_queue.py
 """
 
@@ -29,6 +37,7 @@ from managers.scheduler.control import Facts, flush_cache, report_state
 from managers.scheduler.deadlines import Deadlines
 from managers.scheduler.decision_digest import Decision, DecisionDigest
 from managers.scheduler.finish import CLIENT_LEFT, Finish, broken
+from managers.scheduler.forward_thread import ForwardPass, ForwardStarter
 from managers.scheduler.intake import RequestIntake
 from managers.scheduler.invariants import check_idle, is_balanced
 from managers.scheduler.output_builder import OutputBuilder
@@ -39,7 +48,6 @@ from managers.scheduler.result_processor import ResultProcessor
 from managers.scheduler.stats import LoadReports, SchedulerStats, StatsKeeper, log_step
 from managers.scheduler.step_planner import StepPlan, StepPlanner
 from managers.scheduler.waiting_queue import WaitingQueue
-from srt.forward_batch import Runner
 from srt.sampling.batch_params import SampleRow
 
 logger = logging.getLogger(__name__)
@@ -59,6 +67,15 @@ class TokenSampler(Protocol):
     def sample(self, logits: torch.Tensor, rows: Sequence[SampleRow]) -> npt.NDArray[np.int64]:
         """One token id a row."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class InFlight:
+    """A turn whose forward pass has started."""
+
+    turn: "Turn"
+    batch: Batch
+    forward: ForwardPass
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +100,8 @@ class Scheduler:
         waiting: WaitingQueue,
         planner: StepPlanner,
         memory: RequestMemory,
-        runner: Runner,
+        forward: ForwardStarter,
+        overlaps: bool,
         sampler: TokenSampler,
         digest: DecisionDigest,
         output: OutputBuilder,
@@ -97,7 +115,8 @@ class Scheduler:
         self._waiting = waiting
         self._planner = planner
         self._memory = memory
-        self._runner = runner
+        self._forward = forward
+        self._overlaps = overlaps
         self._sampler = sampler
         self._digest = digest
         self._output = output
@@ -106,17 +125,23 @@ class Scheduler:
         self._facts = facts
         self._queue_limit = queue_limit
         self._deadlines = deadlines
-        self._results = ResultProcessor(memory, output, digest)
+        self._results = ResultProcessor(waiting, memory, output, digest)
         self._loads = LoadReports()
         self._live: dict[RequestId, Request] = {}
+        self._in_flight: InFlight | None = None
         self._turn_number = 0
         self._needs_full_check = False
         self.is_shut_down = False
 
     @property
     def is_idle(self) -> bool:
-        """Whether no request runs or waits."""
-        return not self._live
+        """Whether no request runs or waits, and no results are to come."""
+        return not self._live and self._in_flight is None
+
+    @property
+    def is_in_flight(self) -> bool:
+        """Whether a step is being computed whose results are to come in the next turn."""
+        return self._in_flight is not None
 
     @property
     def running(self) -> Sequence[Request]:
@@ -143,20 +168,50 @@ class Scheduler:
         return turn
 
     def run_turn(self, turn: Turn) -> None:
-        """Compute the turn's batch, apply the results, tell the detokenizer."""
-        if turn.batch is not None:
-            token_ids = self._compute(turn.batch)
-            self._keeper.throughput.add(len(token_ids), turn.clock)
-            ended = self._results.apply(turn.batch, token_ids)
-            self._forget(ended)
-            if self._keeper.is_log_due(turn.batch):
-                log_step(turn.batch, turn.admitted, self.stats())
-        else:
+        """Compute the turn's batch, apply what results there are, tell the detokenizer."""
+        flight = self._run_overlapped(turn) if self._overlaps else self._run_serial(turn)
+        if flight is None:
             self._keeper.throughput.add(0, turn.clock)
         self._send_output()
-        self._look_after_idle(ran=turn.batch is not None)
+        self._look_after_idle(ran=flight is not None)
         if self._loads.is_due(len(self._planner.running), len(self._waiting), turn.clock):
             self._outbox.send(self.stats().as_load())
+
+    def _run_serial(self, turn: Turn) -> InFlight | None:
+        flight = self._start(turn)
+        if flight is not None:
+            self._judge(flight, self._grow(flight))
+        return flight
+
+    def _run_overlapped(self, turn: Turn) -> InFlight | None:
+        flight = self._in_flight
+        # The next batch feeds on this one's tokens, so they come first.
+        token_ids = self._grow(flight) if flight is not None else None
+        self._in_flight = self._start(turn)
+        if flight is not None and token_ids is not None:
+            self._judge(flight, token_ids)
+        return flight
+
+    def _start(self, turn: Turn) -> InFlight | None:
+        if turn.batch is None:
+            return None
+        slot_table = self._memory.slot_table([row.request for row in turn.batch.rows])
+        return InFlight(turn, turn.batch, self._forward.start(turn.batch.forward_batch(slot_table)))
+
+    def _grow(self, flight: InFlight) -> npt.NDArray[np.int64]:
+        """Wait for the logits, sample; the requests have their tokens then."""
+        logits = flight.forward.result()
+        token_ids = np.empty(0, np.int64)
+        if flight.batch.sampling:
+            token_ids = self._sampler.sample(logits, flight.batch.sample_rows())
+        self._results.grow(flight.batch, token_ids)
+        return token_ids
+
+    def _judge(self, flight: InFlight, token_ids: npt.NDArray[np.int64]) -> None:
+        self._keeper.throughput.add(len(token_ids), flight.turn.clock)
+        self._forget(self._results.judge(flight.batch, token_ids))
+        if self._keeper.is_log_due(flight.batch):
+            log_step(flight.batch, flight.turn.admitted, self.stats())
 
     def stats(self) -> SchedulerStats:
         """How things are now."""
@@ -226,8 +281,6 @@ class Scheduler:
         return verdict
 
     def _retire(self, request: Request, finish: Finish) -> None:
-        if request.stage is Stage.WAITING:
-            self._waiting.remove(request)
         self._results.retire(request, finish)
         self._forget([request])
 
@@ -244,17 +297,10 @@ class Scheduler:
         self._keeper.num_finished += len(ended)
 
     def _turn(self, plan: StepPlan, clock: float) -> Turn:
-        batch = Batch.of(plan.rows) if plan.rows else None
+        batch = Batch.begin(plan.rows) if plan.rows else None
         rows = [number for row in batch.rows for number in (row.request.id, row.num_tokens)] if batch else []
         self._digest.record(Decision.ROWS, rows)
         return Turn(self._turn_number, clock, batch, plan.admitted, self._digest.value(), rows)
-
-    def _compute(self, batch: Batch) -> npt.NDArray[np.int64]:
-        slot_table = self._memory.slot_table([row.request for row in batch.rows])
-        logits = self._runner.forward(batch.forward_batch(slot_table))
-        if not batch.sampling:
-            return np.empty(0, np.int64)
-        return self._sampler.sample(logits, batch.sample_rows())
 
     def _send_output(self) -> None:
         message = self._output.take()

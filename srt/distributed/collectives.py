@@ -1,6 +1,7 @@
 """`TpGroup`: what the ranks of one model say to each other; nothing at all when a rank is alone.
 
-Calls must come in the same order on every rank. A rank that waits longer than the group's time limit gets a
+Calls must come in the same order on every rank; `broadcast_bytes` alone may be called from another thread, in
+an order of its own. A rank that waits longer than the group's time limit gets a
 RuntimeError, and so do the others.
 """
 
@@ -66,9 +67,12 @@ class LoneGroup:
 class GlooGroup:
     """TpGroup over gloo, for ranks on CPUs."""
 
-    def __init__(self, rank: RankInfo, process_group: dist.ProcessGroup) -> None:
+    def __init__(
+        self, rank: RankInfo, process_group: dist.ProcessGroup, tick_group: dist.ProcessGroup
+    ) -> None:
         self.rank = rank
         self._process_group = process_group
+        self._tick_group = tick_group
 
     def all_reduce(self, tensor: torch.Tensor) -> torch.Tensor:
         """In place. Gloo reduces each part of the tensor on one rank, so that all see the same sum."""
@@ -84,7 +88,7 @@ class GlooGroup:
     def broadcast_bytes(self, buffer: torch.Tensor) -> None:
         """From rank 0, in place."""
         assert buffer.dtype == torch.uint8, f"broadcast_bytes takes bytes, not {buffer.dtype}"
-        dist.broadcast(buffer, src=0, group=self._process_group)
+        dist.broadcast(buffer, src=0, group=self._tick_group)
 
     def all_reduce_min(self, value: int) -> int:
         """Over one number."""
@@ -94,4 +98,5 @@ class GlooGroup:
 
     def close(self) -> None:
         """Close this rank's connections."""
+        dist.destroy_process_group(self._tick_group)
         dist.destroy_process_group(self._process_group)

@@ -35,4 +35,5 @@ class RuntimePlan:
     schedule_policy: str
     use_radix_cache: bool
     radix_eviction_policy: str
+    overlaps_schedule: bool
     reasons: dict[str, str]

@@ -34,6 +34,9 @@ def resolve(args: ServerArgs, config: ModelConfig, facts: DeviceFacts, tp_size: 
     fraction, why_fraction = resolve_mem_fraction(args.mem_fraction_static, facts.kind)
     threads, why_threads = resolve_threads(args.cpu_threads, facts.num_cores, tp_size * args.dp_size)
     backend, why_backend = resolve_attention_backend(args.attention_backend)
+    overlaps, why_overlaps = resolve_overlap(
+        facts.kind, enable=args.enable_overlap_schedule, disable=args.disable_overlap_schedule
+    )
     policy, why_policy = resolve_policy(args.schedule_policy, use_radix_cache=not args.disable_radix_cache)
     return RuntimePlan(
         device=facts.kind,
@@ -50,6 +53,7 @@ def resolve(args: ServerArgs, config: ModelConfig, facts: DeviceFacts, tp_size: 
         schedule_policy=policy,
         use_radix_cache=not args.disable_radix_cache,
         radix_eviction_policy=args.radix_eviction_policy,
+        overlaps_schedule=overlaps,
         reasons={
             "device": f"{facts.name}, {facts.num_cores} cores, {facts.total_memory / 2**30:.1f} GiB",
             "dtype": why_dtype,
@@ -60,6 +64,7 @@ def resolve(args: ServerArgs, config: ModelConfig, facts: DeviceFacts, tp_size: 
             "num_threads": why_threads,
             "attention_backend": why_backend,
             "schedule_policy": why_policy,
+            "overlaps_schedule": why_overlaps,
         },
     )
 
@@ -147,6 +152,13 @@ def resolve_threads(asked: int | None, num_cores: int, num_ranks: int) -> tuple[
     num_front = num_cores // CORES_PER_FRONT_CORE
     threads = max((num_cores - num_front) // num_ranks, 1)
     return threads, f"{num_cores} cores, {num_front} of them for the front, shared among {num_ranks} ranks"
+
+
+def resolve_overlap(device: str, *, enable: bool, disable: bool) -> tuple[bool, str]:
+    """On a CPU the scheduler and the model want the same cores, so there is nothing to gain."""
+    if enable or disable:
+        return enable, "as asked"
+    return device != "cpu", f"the default on a {device}"
 
 
 def resolve_attention_backend(asked: str) -> tuple[str, str]:

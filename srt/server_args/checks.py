@@ -82,6 +82,8 @@ def find_problems(args: ServerArgs) -> Iterator[str]:
     yield from _priority(args)
     yield from _memory(args)
     yield from _chunk(args)
+    if args.enable_overlap_schedule and args.disable_overlap_schedule:
+        yield "--enable-overlap-schedule and --disable-overlap-schedule contradict each other"
 
 
 def _choices(args: ServerArgs) -> Iterator[str]:

@@ -54,4 +54,10 @@ class ScheduleArgs:
     request_running_timeout: float | None = flag(
         None, help="Seconds that a request may take from its start; then it gets a 504. Default: no limit."
     )
+    disable_overlap_schedule: bool = flag(
+        False, help="Plan a step only when the results of the one before are applied. The default on a CPU."
+    )
+    enable_overlap_schedule: bool = flag(
+        False, help="Apply the results of a step while the next is computed. The default on a GPU."
+    )
     stream_interval: int = flag(1, help="Tokens a stream gets at once.")

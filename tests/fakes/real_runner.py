@@ -26,6 +26,7 @@ def make_plan(**settings: Any) -> RuntimePlan:
         "schedule_policy": "fcfs",
         "use_radix_cache": True,
         "radix_eviction_policy": "lru",
+        "overlaps_schedule": False,
         "reasons": {},
     }
     return RuntimePlan(**{**defaults, **settings})

@@ -60,6 +60,7 @@ class Schedule:
             running_timeout_s=rng.choice([None, None, None, 0.4]),
             stream_interval=rng.choice([1, 1, 3]),
             context_length=rng.choice([60, 1000]),
+            overlaps=seed % 2 == 1,
         )
         trunks = [_text(rng, rng.randint(5, 25)) for _ in range(2)]
         requests = [_request(rng, trunks, settings.length_limit) for _ in range(rng.randint(4, 9))]

@@ -57,6 +57,14 @@ def test_without_flags_the_machine_and_the_checkpoint_decide(config: ModelConfig
     assert decided.use_radix_cache
 
 
+def test_overlap_follows_the_device_unless_asked(config: ModelConfig) -> None:
+    assert not plan(config).overlaps_schedule
+    assert plan(config, enable_overlap_schedule=True).overlaps_schedule
+    on_gpu = {"kind": "cuda", "name": "a GPU"}
+    assert plan(config, facts=on_gpu).overlaps_schedule
+    assert not plan(config, facts=on_gpu, disable_overlap_schedule=True).overlaps_schedule
+
+
 def test_every_reason_belongs_to_a_decision(config: ModelConfig) -> None:
     decided = plan(config)
     assert all(hasattr(decided, name) and reason for name, reason in decided.reasons.items())

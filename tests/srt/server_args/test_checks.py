@@ -31,6 +31,10 @@ def test_values_at_the_edge_are_fine(values: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("values", "sentence"),
     [
+        (
+            {"enable_overlap_schedule": True, "disable_overlap_schedule": True},
+            "--enable-overlap-schedule and --disable-overlap-schedule contradict",
+        ),
         ({"tp_size": 0}, "--tp-size must be at least 1, got 0"),
         ({"page_size": 0}, "--page-size must be at least 1, got 0"),
         ({"max_running_requests": 0}, "--max-running-requests must be at least 1, got 0"),

@@ -1,0 +1,53 @@
+"""Where a forward pass runs: here and now, or in a thread of its own while the scheduler goes on.
+
+A pass begins when the one before has ended, whoever asks: there is one model.
+Off the request's path; joins it at managers/scheduler/scheduler.py
+"""
+
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Protocol
+
+import torch
+
+from srt.forward_batch import ForwardBatch, Runner
+
+
+class ForwardPass(Protocol):
+    """A pass that may still be running."""
+
+    def result(self) -> torch.Tensor:
+        """Its logits, (S, vocab_size) float32; waits for them, and raises what the pass raised."""
+        ...
+
+
+class ForwardStarter(Protocol):
+    """Starts passes."""
+
+    def start(self, batch: ForwardBatch) -> ForwardPass:
+        """Start one."""
+        ...
+
+
+class HereAndNow:
+    """ForwardStarter of the serial loop: a pass has ended when it has started."""
+
+    def __init__(self, runner: Runner) -> None:
+        self._runner = runner
+
+    def start(self, batch: ForwardBatch) -> ForwardPass:
+        """Run it."""
+        done: Future[torch.Tensor] = Future()
+        done.set_result(self._runner.forward(batch))
+        return done
+
+
+class InThread:
+    """ForwardStarter of the overlapped loop: torch releases the interpreter while it computes."""
+
+    def __init__(self, runner: Runner) -> None:
+        self._runner = runner
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="forward")
+
+    def start(self, batch: ForwardBatch) -> ForwardPass:
+        """Hand it over."""
+        return self._thread.submit(self._runner.forward, batch)
