@@ -1,7 +1,7 @@
 """`Sampler`: logits to token ids.
 
 Order: penalties, logit bias, banned ids; then the likeliest token for greedy rows, and for the others temperature,
-top-k, top-p, min-p and one draw. A row's token is a function of its own logits, settings, seed and position alone:
+top-k, top-p, min-p and a draw. A row's token is a function of its own logits, settings, seed and position alone:
 not of the rows beside it, nor of the process that computes it. Equal logits: the lower id counts as the likelier.
 
 A NaN logit counts as impossible. A row in which nothing is possible gives id 0.
@@ -16,10 +16,10 @@ import numpy.typing as npt
 import torch
 
 from srt.sampling.batch_params import SampleRow
-from srt.sampling.inverse_cdf import draw
+from srt.sampling.exponential_race import draw
 from srt.sampling.params import SamplingParams
 from srt.sampling.penalties import apply_penalties
-from srt.sampling.seeded_uniform import uniforms
+from srt.sampling.seeded_noise import noise_keys
 from srt.sampling.token_mask import add_logit_bias, ban
 
 TokenIds = npt.NDArray[np.int64]
@@ -45,9 +45,9 @@ class Sampler:
             if is_greedy.any():
                 token_ids[is_greedy] = _likeliest(logits[torch.from_numpy(is_greedy).to(logits.device)])
             drawn = [i for i, row in enumerate(rows) if not row.params.is_greedy]
-            numbers = uniforms([rows[i].params.seed or 0 for i in drawn], [rows[i].position for i in drawn])
-            for i, number in zip(drawn, numbers, strict=True):
-                token_ids[i] = _draw(logits[i], rows[i].params, float(number))
+            keys = noise_keys([rows[i].params.seed or 0 for i in drawn], [rows[i].position for i in drawn])
+            for i, key in zip(drawn, keys, strict=True):
+                token_ids[i] = _draw(logits[i], rows[i].params, key)
             return token_ids
 
 
@@ -75,9 +75,9 @@ def _argmax(logits: torch.Tensor) -> TokenIds:
     return np.asarray(logits.argmax(dim=-1).cpu().numpy(), np.int64)
 
 
-def _draw(logits: torch.Tensor, params: SamplingParams, uniform: float) -> int:
+def _draw(logits: torch.Tensor, params: SamplingParams, noise_key: int) -> int:
     greatest = float(logits.amax())  # NaN if there is one
     if not np.isfinite(greatest):
         logits = logits.nan_to_num(nan=-torch.inf, neginf=-torch.inf)  # +inf becomes the greatest float
         greatest = float(logits.amax())
-    return draw(logits, params, uniform) if np.isfinite(greatest) else 0
+    return draw(logits, params, noise_key) if np.isfinite(greatest) else 0

@@ -1,8 +1,14 @@
-"""Draw one token of one row: logits to weights, cut by top-k, top-p and min-p, then the inverse CDF in id order.
+"""Draw one token of one row: logits cut by top-k, top-p and min-p, then an exponential race.
 
-Weights are whole numbers, floor(exp((logit - max) / temperature) · 2^s), kept in floating point, with s such that no
-sum over the vocabulary can pass 2^52. So every sum here is exact, in whatever order a device adds; and a token whose
-probability is under 2^-s of the largest (2^-36 for 49,152 tokens) has none.
+The token wins whose noise, divided by its probability, is least; noise is exponentially distributed and depends on
+seed, position and token (seeded_noise.py). That draws each token as often as its probability says (it is the Gumbel-max
+trick, after taking exponentials), and better than walking along the cumulative distribution: there, a rounding error in
+any logit moves the border between all later tokens, and with 50,000 of them one draw in a hundred falls on another
+token. Here a draw changes only if the two front runners are as close as the error. So answers to a seed stay the
+same where logits differ in their last bits: in other batches, on other numbers of ranks.
+
+For the cuts, weights are whole numbers, floor(exp((logit - max) / temperature) · 2^s), kept in floating point, with s
+such that no sum over the vocabulary can pass 2^52. So every sum here is exact, in whatever order a device adds.
 
 What the cuts mean, by rank (likeliest first, equal logits by lower id). A token stays if its rank is below top_k, and
 the probability of those before it (in the distribution before any cut) is at most top_p, and its own is at least
@@ -10,11 +16,14 @@ min_p of the largest. So each cut keeps the head of the ranking, the likeliest a
 shortest of these heads. No cut sorts the vocabulary.
 """
 
+import functools
 import math
 
+import numpy as np
 import torch
 
 from srt.sampling.params import SamplingParams
+from srt.sampling.seeded_noise import TokenIds, exponential_noise
 
 # Top-p throws the logits into bins of 1/16 (after temperature) below the maximum, and sorts only within one.
 BINS_PER_UNIT, NUM_BINS = 16, 1024
@@ -22,29 +31,35 @@ BINS_PER_UNIT, NUM_BINS = 16, 1024
 MAX_TEMPERATURE = 1e30
 
 
-def draw(logits: torch.Tensor, params: SamplingParams, uniform: float) -> int:
-    """The token that `uniform`, in [0, 1), stands for. `logits` (V,) has a finite maximum and no NaN."""
+def draw(logits: torch.Tensor, params: SamplingParams, noise_key: int) -> int:
+    """The token that wins under `noise_key`. `logits` (V,) has a finite maximum and no NaN."""
     # A copy has the same alignment whatever the row's place in the batch, so the same instructions and the same bits.
     logits = logits.clone()
     below = (logits - logits.amax()) / min(params.temperature, MAX_TEMPERATURE)  # (V,), at most 0
-    weights = torch.floor(torch.exp(below) * 2.0 ** (52 - (len(logits) - 1).bit_length()))
-    ids = _those_that_stay(logits, below, weights, params)
-    if ids is not None:
-        weights = weights[ids]
-    sums = weights.cumsum(0, dtype=torch.float64)
-    total = float(sums[-1])
-    target = math.floor(
-        uniform * total
-    )  # below the total: 1 - 2^-53 is far enough from 1 not to round up to it
-    place = int(torch.searchsorted(sums, target, right=True))
+    ids = _those_that_stay(logits, below, params)
+    if ids is None:
+        noise = exponential_noise(noise_key, _all_ids(len(logits)))
+    else:
+        below = below[ids]
+        noise = exponential_noise(noise_key, ids.cpu().numpy().astype(np.uint32))
+    # What is impossible, or as good as, arrives at infinity; the likeliest arrives in finite time.
+    place = int(torch.argmin(torch.from_numpy(noise).to(below.device) * torch.exp(-below)))
     return place if ids is None else int(ids[place])
 
 
+@functools.lru_cache(maxsize=4)
+def _all_ids(vocab_size: int) -> TokenIds:
+    return np.arange(vocab_size, dtype=np.uint32)
+
+
 def _those_that_stay(
-    logits: torch.Tensor, below: torch.Tensor, weights: torch.Tensor, params: SamplingParams
+    logits: torch.Tensor, below: torch.Tensor, params: SamplingParams
 ) -> torch.Tensor | None:
     """Ids, ascending; None when nothing is cut."""
     heads: list[torch.Tensor] = []
+    weights = logits
+    if params.top_p < 1.0 or params.min_p > 0.0:
+        weights = torch.floor(torch.exp(below) * 2.0 ** (52 - (len(logits) - 1).bit_length()))
     if 0 < params.top_k < len(logits):
         heads.append(_top_k_head(logits, params.top_k))
     if params.top_p < 1.0:
