@@ -59,4 +59,5 @@ class DecodeReserve:
     def num_slots(self, request: Request, memory: RequestMemory) -> int:
         """Slots, in whole pages, that `request` is taken to need beyond those it holds."""
         num_held = request.holding.num_slots if request.holding is not None else request.num_computed
-        return memory.num_needed(request, request.num_tokens - num_held + self.num_tokens(request))
+        num_known = request.num_tokens + request.num_pending
+        return memory.num_needed(request, max(num_known - num_held + self.num_tokens(request), 0))

@@ -8,7 +8,7 @@ import numpy.typing as npt
 import torch
 
 from managers.messages import AbortRequest, TokenizedRequest
-from managers.scheduler.batch import Row
+from managers.scheduler.batch import Batch, Row
 from managers.scheduler.finish import Finish
 from managers.scheduler.rank_broadcast import Tick
 from managers.scheduler.request import Request
@@ -136,34 +136,34 @@ def other_victim(world: World, gate: Gate) -> TickChange:
 def early_end(world: World, gate: Gate) -> TickChange:
     """A finish: one request has fewer tokens left."""
     return _bend_limit(
-        world, gate, lambda request: request.num_tokens_left > 1, lambda num_output: num_output + 1
+        world, gate, lambda request: request.num_tokens_left > 0, lambda num_output: num_output
     )
 
 
 def missed_end(world: World, gate: Gate) -> TickChange:
     """A finish: a request goes on behind its last token."""
     return _bend_limit(
-        world, gate, lambda request: request.num_tokens_left == 1, lambda num_output: num_output + 5
+        world, gate, lambda request: request.num_tokens_left == 0, lambda num_output: num_output + 4
     )
 
 
 def _bend_limit(
     world: World, gate: Gate, is_fit: Callable[[Request], bool], limit: Callable[[int], int]
 ) -> TickChange:
-    scheduler = world.scheduler
-    compute = scheduler._compute
+    results = world.scheduler._results
+    judge = results.judge
 
-    def wrong(batch: object) -> npt.NDArray[np.int64]:
-        token_ids = compute(batch)  # type: ignore[arg-type]
-        for request, token_id in zip(batch.sampling, token_ids.tolist(), strict=True):  # type: ignore[attr-defined]
+    def wrong(batch: Batch, token_ids: npt.NDArray[np.int64]) -> list[Request]:
+        for index, token_id in zip(batch.sampling, token_ids.tolist(), strict=True):
+            request = batch.rows[index].request
             if gate.is_open() and is_fit(request) and token_id not in request.rules.stop_token_ids:
                 if request.sampling.stop:
                     continue  # might end by itself
                 gate.passed()
                 object.__setattr__(request.rules, "max_new_tokens", limit(request.num_output))
-        return token_ids
+        return judge(batch, token_ids)
 
-    scheduler._compute = wrong  # type: ignore[method-assign,assignment]
+    results.judge = wrong  # type: ignore[method-assign]
     return unchanged
 
 

@@ -16,6 +16,7 @@ from managers.ipc import IpcAddresses
 from managers.messages import DetokenizerInput, RequestFinished, SchedulerInput
 from managers.process import Actor, _run
 from managers.scheduler.event_loop import follow, lead
+from managers.scheduler.forward_thread import HereAndNow, InThread
 from managers.scheduler.rank_broadcast import Alone, RankBroadcast, Tick
 from managers.scheduler.scheduler import Outbox
 from srt.distributed.collectives import LoneGroup, TpGroup
@@ -41,6 +42,7 @@ class Job:
     faulty_rank: int | None = None
     fault: str = ""
     fault_turn: int = 0
+    overlaps: bool = False
 
     def report_path(self, rank: int) -> Path:
         """Where that rank writes its report."""
@@ -78,9 +80,10 @@ def run(job: Job, rank: int) -> None:
 def serve(job: Job, group: TpGroup) -> RankReport:
     """The part of `run` that needs no process of its own."""
     rank = group.rank.rank
-    world = World(settings_for(job.seed))
+    world = World(settings_for(job.seed), overlaps=job.overlaps)
     delay = Delays(job.seed) if rank == job.slow_rank else no_delay
-    world.scheduler._runner = AgreeingRunner(world.runner, group, delay)
+    runner = AgreeingRunner(world.runner, group, delay)
+    world.scheduler._forward = InThread(runner) if job.overlaps else HereAndNow(runner)
     world.scheduler._outbox = outbox = HashedOutbox(world.outbox)
     report, change_tick = RankReport(string_hash=hash("lockstep")), unchanged
     if rank == job.faulty_rank:

@@ -40,21 +40,29 @@ def run_ranks(hosts: RankHosts, job: Job, limit_s: float = 60.0) -> list[int]:
     return hosts.run(RUN_ACTOR, [(job, rank) for rank in range(job.size)], limit_s)
 
 
-@pytest.mark.parametrize(("size", "seed", "slow_rank"), [(2, 7, 1), (3, 8, 0)])
+@pytest.mark.parametrize(
+    ("size", "seed", "slow_rank", "overlaps"),
+    [(2, 7, 1, False), (3, 8, 0, False), (2, 9, 0, True), (3, 10, 1, True)],
+)
 def test_ranks_agree_and_say_what_one_rank_says(
-    hosts: RankHosts, addresses: IpcAddresses, size: int, seed: int, slow_rank: int
+    hosts: RankHosts, addresses: IpcAddresses, size: int, seed: int, slow_rank: int, overlaps: bool
 ) -> None:
-    check_agreement_of_ranks(
-        hosts, Job(addresses=addresses, size=size, seed=seed, num_turns=NUM_TURNS, slow_rank=slow_rank)
+    job = Job(
+        addresses=addresses, size=size, seed=seed, num_turns=NUM_TURNS, slow_rank=slow_rank, overlaps=overlaps
     )
+    check_agreement_of_ranks(hosts, job)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("size", "seed", "slow_rank"), [(2, 11, 1), (3, 14, 2)])
+@pytest.mark.parametrize(
+    ("size", "seed", "slow_rank", "overlaps"), [(2, 11, 1, False), (3, 14, 2, False), (3, 13, 0, True)]
+)
 def test_ranks_agree_for_10000_turns(
-    hosts: RankHosts, addresses: IpcAddresses, size: int, seed: int, slow_rank: int
+    hosts: RankHosts, addresses: IpcAddresses, size: int, seed: int, slow_rank: int, overlaps: bool
 ) -> None:
-    job = Job(addresses=addresses, size=size, seed=seed, num_turns=10_000, slow_rank=slow_rank)
+    job = Job(
+        addresses=addresses, size=size, seed=seed, num_turns=10_000, slow_rank=slow_rank, overlaps=overlaps
+    )
     report = check_agreement_of_ranks(hosts, job, limit_s=1200.0)
     statuses = {end.reason.status_code for end in report.finished.values()}
     assert statuses == {200, 503, 504}, "the traffic is not mixed"
