@@ -13,7 +13,8 @@ LockstepError
 │   ├── ServerNotReady            503: starting, draining, or a process of ours is gone
 │   └── RequestFailed             any status the scheduler decided
 ├── StartupError            the machine's or the operator's: before the port opens, exit code 1
-└── LockstepDivergence      ours: two ranks decided differently
+├── LockstepDivergence      ours: two ranks decided differently
+└── RankLost                another rank has ended, or stood still for too long
 """
 
 
@@ -114,6 +115,10 @@ class StartupError(LockstepError):
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:
         super().__init__(message if hint is None else f"{message} ({hint})")
+
+
+class RankLost(LockstepError):
+    """Another rank of this model has ended, or stood still for longer than --dist-timeout."""
 
 
 class LockstepDivergence(LockstepError):

@@ -1,16 +1,19 @@
 """`TpGroup`: what the ranks of one model say to each other; nothing at all when a rank is alone.
 
 Calls must come in the same order on every rank; `broadcast_bytes` alone may be called from another thread, in
-an order of its own. A rank that waits longer than the group's time limit gets a
-RuntimeError, and so do the others.
+an order of its own. A rank that waits longer than the group's time limit, or for one that is gone, gets a
+RankLost, and so do the others.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Protocol
 
 import torch
 import torch.distributed as dist
 
 from srt.distributed.rank import ALONE, RankInfo
+from srt.errors import RankLost
 
 
 class TpGroup(Protocol):
@@ -76,25 +79,40 @@ class GlooGroup:
 
     def all_reduce(self, tensor: torch.Tensor) -> torch.Tensor:
         """In place. Gloo reduces each part of the tensor on one rank, so that all see the same sum."""
-        dist.all_reduce(tensor, group=self._process_group)
+        with self._meeting():
+            dist.all_reduce(tensor, group=self._process_group)
         return tensor
 
     def all_gather_columns(self, tensor: torch.Tensor) -> torch.Tensor:
         """A new tensor."""
         parts = [torch.empty_like(tensor) for _ in range(self.rank.size)]
-        dist.all_gather(parts, tensor, group=self._process_group)
+        with self._meeting():
+            dist.all_gather(parts, tensor, group=self._process_group)
         return torch.cat(parts, dim=1)
 
     def broadcast_bytes(self, buffer: torch.Tensor) -> None:
         """From rank 0, in place."""
         assert buffer.dtype == torch.uint8, f"broadcast_bytes takes bytes, not {buffer.dtype}"
-        dist.broadcast(buffer, src=0, group=self._tick_group)
+        with self._meeting():
+            dist.broadcast(buffer, src=0, group=self._tick_group)
 
     def all_reduce_min(self, value: int) -> int:
         """Over one number."""
         number = torch.tensor([value], dtype=torch.int64)
-        dist.all_reduce(number, op=dist.ReduceOp.MIN, group=self._process_group)
+        with self._meeting():
+            dist.all_reduce(number, op=dist.ReduceOp.MIN, group=self._process_group)
         return int(number.item())
+
+    @contextmanager
+    def _meeting(self) -> Iterator[None]:
+        """All that gloo raises once it runs is that somebody is missing."""
+        try:
+            yield
+        except RuntimeError as error:
+            raise RankLost(
+                f"rank {self.rank.rank} of {self.rank.size} waited for a rank that has ended, "
+                f"or stood still for longer than --dist-timeout: {error}"
+            ) from None
 
     def close(self) -> None:
         """Close this rank's connections."""

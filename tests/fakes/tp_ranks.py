@@ -10,6 +10,7 @@ import torch
 from srt.distributed.collectives import TpGroup
 from srt.distributed.groups import init_tp_group
 from srt.distributed.rank import RankInfo
+from srt.errors import RankLost
 from srt.model_executor.model_runner import ModelRunner
 from tests.fakes.forward_batches import Slots, Tokens, extend
 from tests.fakes.real_runner import load_runner
@@ -73,3 +74,24 @@ def _try_collectives(group: TpGroup) -> dict[str, Any]:
         "sum_bf16": group.all_reduce(torch.tensor([0.5], dtype=torch.bfloat16)).tolist(),
         "columns": group.all_gather_columns(torch.tensor([[rank, 10 + rank]])).tolist(),
     }
+
+
+def meet_one_that_leaves(folder: Path) -> str:
+    """What rank 0 is told when rank 1 joins the group and ends at once."""
+    context = multiprocessing.get_context("spawn")
+    processes = [context.Process(target=_join_and_leave, args=(rank, folder)) for rank in range(2)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(LIMIT_S)
+        process.kill()
+    return (folder / "told").read_text()
+
+
+def _join_and_leave(rank: int, folder: Path) -> None:
+    group = init_tp_group(RankInfo(rank, 2), f"file://{folder}/meet", LIMIT_S)
+    if rank == 0:
+        try:
+            group.all_reduce(torch.ones(1))
+        except RankLost as error:
+            (folder / "told").write_text(str(error))

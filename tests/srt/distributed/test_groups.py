@@ -13,7 +13,7 @@ from srt.distributed.rank import ALONE, RankInfo
 from srt.errors import StartupError
 from tests.fakes.real_runner import load_runner
 from tests.fakes.tiny_checkpoint import write_tiny_checkpoint
-from tests.fakes.tp_ranks import run_ranks, serve
+from tests.fakes.tp_ranks import meet_one_that_leaves, run_ranks, serve
 
 
 @dataclass(frozen=True)
@@ -92,3 +92,7 @@ def test_a_lone_group_changes_nothing() -> None:
     assert group.all_gather_columns(tensor) is tensor
     assert group.all_reduce_min(4) == 4
     assert message.tolist() == [3]
+
+
+def test_a_rank_that_is_gone_is_said_to_be(tmp_path: Path) -> None:
+    assert meet_one_that_leaves(tmp_path).startswith("rank 0 of 2 waited for a rank that has ended")
