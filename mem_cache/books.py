@@ -35,10 +35,9 @@ def take_stock(memory: KVMemory, in_flight: Iterable[Slots] = ()) -> Stock:
     for idle time and tests.
     """
     page_size, capacity = memory.allocator.page_size, memory.allocator.capacity
-    owners = np.zeros(capacity + page_size, np.int32)
     own = [_whole_pages(slots, page_size) for slots in in_flight]
-    for slots in (memory.allocator.free_slots(), memory.cache.held_slots(), *own):
-        np.add.at(owners, slots, 1)
+    held = np.concatenate([memory.allocator.free_slots(), memory.cache.held_slots(), *own])
+    owners = np.bincount(held, minlength=capacity + page_size)
     owners[:page_size] += 1  # padding's, and nobody else's
     cached = memory.cache.stats()
     return Stock(

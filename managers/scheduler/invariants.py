@@ -16,8 +16,13 @@ logger = logging.getLogger(__name__)
 MOST_HISTORIES = 8
 
 
-def find_violations(memory: RequestMemory, running: Sequence[Request]) -> list[str]:
-    """What is wrong with the books, worded for the log; empty when they balance. Costs O(capacity)."""
+def find_violations(
+    memory: RequestMemory, running: Sequence[Request], *, looks_inside: bool = True
+) -> list[str]:
+    """What is wrong with the books, worded for the log; empty when they balance. Costs O(capacity).
+
+    `looks_inside` the prefix cache as well, node by node: for tests.
+    """
     books = memory.books
     stock = take_stock(books, [memory.own_slots(request) for request in running])
     found: list[str] = []
@@ -32,15 +37,24 @@ def find_violations(memory: RequestMemory, running: Sequence[Request]) -> list[s
     rows = books.table.stats()
     if rows.num_rows - rows.num_free != len(running):
         found.append(f"{rows.num_rows - rows.num_free} rows are taken, {len(running)} requests run")
+    if not running and stock.num_protected:
+        found.append(f"{stock.num_protected} cached tokens are locked, but no request runs")
     for request in running:
         holding = request.holding
         if holding is None or holding.num_slots != request.num_computed:
             found.append(f"request {request.id}: {request.num_computed} tokens computed, holds {holding}")
-    try:
-        books.cache.check([request.holding.node for request in running if request.holding is not None])
-    except AssertionError as error:
-        found.append(f"prefix cache: {error}")
+    if looks_inside:
+        found.extend(_find_inside(memory, running))
     return found
+
+
+def _find_inside(memory: RequestMemory, running: Sequence[Request]) -> list[str]:
+    holdings = [request.holding for request in running]
+    try:
+        memory.books.cache.check([holding.node for holding in holdings if holding is not None])
+    except AssertionError as error:
+        return [f"prefix cache: {error}"]
+    return []
 
 
 def is_balanced(memory: RequestMemory) -> bool:
@@ -60,7 +74,7 @@ def check_idle(memory: RequestMemory) -> bool:
     The repair frees what nobody has and forgets cached prefixes that lie where something else lies too. If that
     does not help, it opens new books: then all that was cached is forgotten. Either costs time, never correctness.
     """
-    violations = find_violations(memory, ())
+    violations = find_violations(memory, (), looks_inside=False)
     if not violations:
         return False
     logger.error("KV memory does not add up on an idle scheduler. %s", "; ".join(violations))
@@ -68,11 +82,19 @@ def check_idle(memory: RequestMemory) -> bool:
     for slots in (stock.lost, stock.doubled):  # whole pages, in order
         for slot in slots[:: memory.page_size][:MOST_HISTORIES].tolist():
             logger.error("%s", memory.history.of(slot))
-    memory.mend()
-    left = find_violations(memory, ())
+    left = _mend(memory)
     if left:
         memory.rebuild()
         logger.error("The repair did not help; new books are open, nothing is cached. %s", "; ".join(left))
     else:
         logger.error("It was repaired: %s", memory.stats())
     return True
+
+
+def _mend(memory: RequestMemory) -> list[str]:
+    """What is wrong after that."""
+    try:
+        memory.mend()
+    except AssertionError as error:
+        return [f"not mended: {error}"]
+    return find_violations(memory, ())

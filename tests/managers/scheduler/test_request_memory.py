@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from managers.messages import FlushCache, FlushCacheReply
 from managers.scheduler.decision_digest import DecisionDigest
 from managers.scheduler.finish import FinishRules
 from managers.scheduler.invariants import find_violations
@@ -164,3 +165,32 @@ def test_names_that_run_together_are_different_namespaces() -> None:
     world.run()
     assert [world.finish(request_id).cached_tokens for request_id in ids] == [0, 0, 0, 0, 0]
     assert world.finish(same).cached_tokens == 10
+
+
+def test_a_flush_is_refused_while_somebody_waits_and_nobody_runs() -> None:
+    """Who waits has looked its prefix up, and may be admitted in this very turn."""
+    world = World()
+    world.add("hello", greedy(1))
+    world.run()
+    world.add("hello")
+    world.send(FlushCache(control_id=1))
+    world.step()
+    (reply,) = world.replies
+    assert isinstance(reply, FlushCacheReply)
+    assert not reply.done
+    assert "0 requests are running and 1 waiting" in reply.reason
+    world.run()
+    assert world.finish(2).cached_tokens == 4
+
+
+def test_a_flush_that_comes_with_the_abort_of_the_last_waiting_request_is_done() -> None:
+    world = World(max_running_requests=1)
+    world.add("running", greedy(40, ignore_eos=True))
+    world.step()
+    waiting = world.add("waiting")
+    world.step()
+    world.abort(1, waiting)
+    world.send(FlushCache(control_id=1))
+    world.step()
+    assert world.replies == [FlushCacheReply(control_id=1, done=True)]
+    assert world.stats().memory.num_free == 256

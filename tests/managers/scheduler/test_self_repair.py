@@ -9,6 +9,7 @@ from managers.messages import GetState, GetStateReply
 from managers.scheduler.invariants import find_violations
 from managers.scheduler.request_memory import RequestMemory
 from mem_cache.radix_cache import RadixCache
+from mem_cache.slot_allocator import TokenAllocator
 from tests.managers.scheduler.solo import solo
 from tests.managers.scheduler.world import World, greedy
 
@@ -116,10 +117,11 @@ def test_slots_that_two_prefixes_have_are_forgotten_with_both() -> None:
 
 def test_books_that_cannot_be_mended_are_opened_anew(caplog: pytest.LogCaptureFixture) -> None:
     world = broken_world()
-    cache = world.scheduler._memory.books.cache
-    assert isinstance(cache, RadixCache)
-    cache._tree.num_nodes += 5
-    become_idle(world)
+    allocator = world.scheduler._memory.books.allocator
+    assert isinstance(allocator, TokenAllocator)
+    allocator._slots._stack[0] = allocator._slots._stack[1]  # one slot is free twice, another is nowhere
+    for _ in range(2):
+        world.step()
     assert "new books are open" in caplog.text
     assert world.stats().num_ledger_repairs == 1
     assert world.stats().memory.num_free == world.stats().memory.capacity
