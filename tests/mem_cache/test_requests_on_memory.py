@@ -12,19 +12,23 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from mem_cache.build import KVMemory, build_kv_memory
+from mem_cache.eviction_policy import EVICTION_POLICIES
 from tests.mem_cache.request_world import RequestWorld
 
 NAMESPACES: list[tuple[str, ...]] = [(), ("a", "bc"), ("ab", "c"), ("abc",)]
 CONTEXT_LENGTH = 200
 
 
-def small_memory(page_size: int, use_radix_cache: bool = True, capacity: int = 160) -> KVMemory:
+def small_memory(
+    page_size: int, use_radix_cache: bool = True, capacity: int = 160, eviction_policy: str = "lru"
+) -> KVMemory:
     return build_kv_memory(
         capacity=capacity,
         page_size=page_size,
         use_radix_cache=use_radix_cache,
         num_rows=4,
         context_length=CONTEXT_LENGTH,
+        eviction_policy=eviction_policy,
     )
 
 
@@ -32,10 +36,13 @@ class RequestsOnMemory(RuleBasedStateMachine):
     """The token alphabet has two letters, so that prompts share prefixes of every length."""
 
     @initialize(
-        page_size=st.sampled_from([1, 4, 16]), use_radix_cache=st.sampled_from([True, True, True, False])
+        page_size=st.sampled_from([1, 4, 16]),
+        use_radix_cache=st.sampled_from([True, True, True, False]),
+        eviction_policy=st.sampled_from(list(EVICTION_POLICIES)),
     )
-    def begin(self, page_size: int, use_radix_cache: bool) -> None:
-        self.world = RequestWorld(memory=small_memory(page_size, use_radix_cache))
+    def begin(self, page_size: int, use_radix_cache: bool, eviction_policy: str) -> None:
+        memory = small_memory(page_size, use_radix_cache, eviction_policy=eviction_policy)
+        self.world = RequestWorld(memory=memory)
 
     @rule(
         head=st.integers(0, 60),
@@ -67,6 +74,14 @@ class RequestsOnMemory(RuleBasedStateMachine):
     @rule(data=st.data())
     def keep(self, data: st.DataObject) -> None:
         self.world.keep(data.draw(st.sampled_from(self.world.running)))
+
+    @precondition(lambda self: self.world.running)
+    @rule(data=st.data(), priority=st.integers(-2, 2))
+    def count(self, data: st.DataObject, priority: int) -> None:
+        request = data.draw(st.sampled_from(self.world.running))
+        self.world.memory.cache.count_use(
+            request.node, num_tokens=request.num_owned, num_counted=0, priority=priority
+        )
 
     @precondition(lambda self: self.world.running)
     @rule(data=st.data())
@@ -116,7 +131,8 @@ TestRequestsOnMemory.settings = settings(
 def random_run(seed: int, page_size: int, num_steps: int = 400) -> list[list[int]]:
     """A seeded storm of requests; returns every slot that was chosen on the way."""
     rng = random.Random(seed)
-    world = RequestWorld(memory=small_memory(page_size))
+    policy = sorted(EVICTION_POLICIES)[seed % len(EVICTION_POLICIES)]
+    world = RequestWorld(memory=small_memory(page_size, eviction_policy=policy))
     for _ in range(num_steps):
         if not world.running or rng.random() < 0.2:
             tokens = [0] * rng.randrange(60) + [rng.randrange(2) for _ in range(rng.randrange(1, 24))]
@@ -144,7 +160,7 @@ def random_run(seed: int, page_size: int, num_steps: int = 400) -> list[list[int
 def test_the_same_calls_choose_the_same_slots_whatever_the_hash_seed(page_size: int) -> None:
     program = (
         "from tests.mem_cache.test_requests_on_memory import random_run\n"
-        f"for seed in range(3): print(random_run(seed, {page_size}))"
+        f"for seed in range(4): print(random_run(seed, {page_size}))"
     )
     root = Path(__file__).parents[2]
     runs = [
