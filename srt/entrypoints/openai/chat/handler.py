@@ -17,7 +17,8 @@ from srt.entrypoints.json_response import send_json
 from srt.entrypoints.middleware import request_label
 from srt.entrypoints.openai.chat.prompt import field_names, to_generate_request
 from srt.entrypoints.openai.chat.protocol import AnswerMessage, ChatChoice, ChatRequest, ChatResponse
-from srt.entrypoints.openai.chat.stream import ChatEventWriter
+from srt.entrypoints.openai.chat.stream import ChatStreamFormat
+from srt.entrypoints.openai.event_writer import OpenAIEventWriter
 from srt.entrypoints.openai.usage import count_usage
 from srt.entrypoints.request_body import read_json
 from srt.entrypoints.sse import send_events
@@ -48,10 +49,8 @@ class ChatCompletions:
             generation = await self._client.generate(request)
             n = request.sampling[0].n
             if body.stream:
-                writer = ChatEventWriter(
-                    response_id=generation.request_id,
-                    created=created,
-                    model=model,
+                writer = OpenAIEventWriter(
+                    ChatStreamFormat(response_id=generation.request_id, created=created, model=model),
                     n=n,
                     includes_usage=body.includes_usage,
                     has_continuous_usage=body.has_continuous_usage,

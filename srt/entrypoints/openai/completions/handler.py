@@ -18,7 +18,8 @@ from srt.entrypoints.openai.completions.protocol import (
     CompletionRequest,
     CompletionResponse,
 )
-from srt.entrypoints.openai.completions.stream import CompletionEventWriter
+from srt.entrypoints.openai.completions.stream import CompletionStreamFormat
+from srt.entrypoints.openai.event_writer import OpenAIEventWriter
 from srt.entrypoints.openai.usage import count_usage
 from srt.entrypoints.prompt_rows import check_num_choices
 from srt.entrypoints.request_body import read_json
@@ -50,12 +51,11 @@ class Completions:
             generation = await self._client.generate(request)
             n = request.sampling[0].n
             if body.stream:
-                writer = CompletionEventWriter(
-                    response_id=generation.request_id,
-                    created=created,
-                    model=model,
+                writer = OpenAIEventWriter(
+                    CompletionStreamFormat(
+                        response_id=generation.request_id, created=created, model=model, n=n, echoes=echoes
+                    ),
                     n=n,
-                    echoes=echoes,
                     includes_usage=body.includes_usage,
                     has_continuous_usage=body.has_continuous_usage,
                 )

@@ -1,93 +1,52 @@
-"""GenerateChunks to completion events, echo included. A token costs a lookup, a JSON string and a join."""
+"""What the events of a completion stream look like: the prompt if it is to be echoed, text, then why it ended."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import msgspec
-import orjson
 
-from srt.engine_client import FinishReason, GenerateChunk
+from srt.engine_client import FinishReason
 from srt.entrypoints.openai.completions.protocol import CompletionChoice, CompletionResponse
-from srt.entrypoints.openai.usage import Usage, count_usage
-from srt.entrypoints.sse import DONE, TextEvent, event
+from srt.entrypoints.openai.event_writer import EventUsage
+from srt.entrypoints.openai.usage import Usage
 
 
-class CompletionEventWriter:
-    """One stream's events.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompletionStreamFormat:
+    """StreamFormat of text completions. `echoes` holds the text of each prompt, or nothing; `n` choices share one."""
 
-    A choice begins with its prompt, if `echoes` holds one for each; then comes text, never empty, and last an event
-    of its own with finish_reason, which is null until then.
-    """
+    response_id: str
+    created: int
+    model: str
+    n: int
+    echoes: Sequence[str]
+    text_key: bytes = b'"text"'
 
-    def __init__(
-        self,
-        *,
-        response_id: str,
-        created: int,
-        model: str,
-        n: int,
-        echoes: Sequence[str],
-        includes_usage: bool,
-        has_continuous_usage: bool,
-    ) -> None:
-        self._id = response_id
-        self._created = created
-        self._model = model
-        self._n = n
-        self._echoes = echoes
-        self._includes_usage = includes_usage
-        self._has_continuous_usage = has_continuous_usage
-        self._text_events: dict[int, TextEvent] = {}
-        self._last_chunks: dict[int, GenerateChunk] = {}
+    def opening(self, index: int, usage: EventUsage) -> bytes | None:
+        """The prompt, if it is echoed."""
+        return self.text(index, self.echoes[index // self.n], usage) if self.echoes else None
 
-    def events(self, chunks: list[GenerateChunk]) -> bytes:
-        """See srt/entrypoints/sse.py."""
-        parts: list[bytes] = []
-        for chunk in chunks:
-            index = chunk.index
-            self._last_chunks[index] = chunk
-            text_event = self._text_events.get(index)
-            if text_event is None:
-                text_event = self._begin_choice(index)
-                if self._echoes:
-                    parts.append(self._event(index, self._echoes[index // self._n]))
-            if chunk.text:
-                if self._has_continuous_usage:
-                    parts.append(self._event(index, chunk.text))
-                else:
-                    parts += (text_event.before, orjson.dumps(chunk.text), text_event.after)
-            if chunk.finish is not None:
-                parts.append(self._event(index, "", chunk.finish))
-        return b"".join(parts)
+    def text(self, index: int, text: str, usage: EventUsage) -> bytes:
+        """More text."""
+        return self._response(usage, CompletionChoice(index=index, text=text))
 
-    def last_events(self) -> bytes:
-        """See srt/entrypoints/sse.py."""
-        if not self._includes_usage:
-            return DONE
-        return event(msgspec.json.encode(self._response([], self._count_usage()))) + DONE
-
-    def _begin_choice(self, index: int) -> TextEvent:
-        text_event = TextEvent(self._event(index, ""), b'"text"')
-        self._text_events[index] = text_event
-        return text_event
-
-    def _event(self, index: int, text: str, finish: FinishReason | None = None) -> bytes:
+    def finish(self, index: int, reason: FinishReason, usage: EventUsage) -> bytes:
+        """Empty text, and why."""
         choice = CompletionChoice(
-            index=index,
-            text=text,
-            finish_reason=None if finish is None else finish.type,
-            matched_stop=msgspec.UNSET if finish is None else finish.matched,
+            index=index, text="", finish_reason=reason.type, matched_stop=reason.matched
         )
-        usage = self._count_usage() if self._has_continuous_usage else None
-        return event(msgspec.json.encode(self._response([choice], usage)))
+        return self._response(usage, choice)
 
-    def _response(self, choices: list[CompletionChoice], usage: Usage | None) -> CompletionResponse:
-        return CompletionResponse(
-            id=self._id,
-            created=self._created,
-            model=self._model,
-            choices=choices,
-            usage=usage if self._includes_usage else msgspec.UNSET,
+    def usage(self, usage: Usage) -> bytes:
+        """No choices, only usage."""
+        return self._response(usage)
+
+    def _response(self, usage: EventUsage, *choices: CompletionChoice) -> bytes:
+        response = CompletionResponse(
+            id=self.response_id,
+            created=self.created,
+            model=self.model,
+            choices=list(choices),
+            usage=usage,
         )
-
-    def _count_usage(self) -> Usage:
-        return count_usage(self._last_chunks.values(), n=self._n)
+        return msgspec.json.encode(response)
