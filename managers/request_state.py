@@ -142,6 +142,14 @@ class RequestState:
         elif not self._caller_has_left:
             self._note_news(choice)
 
+    def end_before_dispatch(self, reason: FinishReason) -> None:
+        """End every choice without a token: the scheduler never hears of them."""
+        for choice in self.choices:
+            choice.finish_reason = reason
+            self._note_news(choice)
+        self._num_open = 0
+        self.timing.note_finished()
+
     def fail(self, error: RequestError) -> None:
         """End the whole request with `error`, which the caller gets after what is already here."""
         if self._error is None:

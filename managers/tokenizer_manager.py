@@ -11,6 +11,7 @@ import logging
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol, assert_never
 
 from managers.choice_plan import plan_choices
@@ -23,7 +24,7 @@ from managers.messages.to_tokenizer_manager import TextBatch, TokenizerManagerIn
 from managers.replica_board import ReplicaBoard
 from managers.request_state import Choice, RequestState
 from managers.tokenizer_pool import TokenizedPrompt, TokenizerPool
-from srt.engine_client import GenerateRequest, Health, LoadSnapshot, ModelInfo, Prompt
+from srt.engine_client import FinishReason, GenerateRequest, Health, LoadSnapshot, ModelInfo, Prompt
 from srt.errors import ServerNotReady
 from srt.observability.request_timing import RequestTiming
 
@@ -31,6 +32,8 @@ logger = logging.getLogger(__name__)
 
 # What the scheduler needs to end requests that it was told to abort.
 ABORT_GRACE_S = 5.0
+# What the scheduler says of a request that was aborted, said for it of one that it never got.
+ABORTED = FinishReason(type="abort", message="aborted")
 
 
 class MessageSender(Protocol):
@@ -47,6 +50,14 @@ class MessageReceiver(Protocol):
     async def receive(self) -> list[TokenizerManagerInput]:
         """Everything that has arrived, waiting for the first."""
         ...
+
+
+@dataclass(eq=False, slots=True)
+class Arrival:
+    """A request that is being tokenised: it can be aborted too, and then ends before it is dispatched."""
+
+    rid: str
+    is_aborted: bool = False
 
 
 class TokenizerManager:
@@ -77,7 +88,7 @@ class TokenizerManager:
         self._request_ids = itertools.count(1)
         self._choices: dict[RequestId, Choice] = {}
         self._requests_by_rid: dict[str, list[RequestState]] = {}
-        self._num_arriving = 0
+        self._arrivals: set[Arrival] = set()
         self._idle = asyncio.Event()
         self._is_draining = False
         self._failure: str | None = None  # why nothing can come from behind any more
@@ -93,13 +104,14 @@ class TokenizerManager:
         for sampling in request.sampling:
             sampling.check_token_ids(self.model_info.vocab_size)
         self._replicas.check_rank(request.dp_rank)
-        self._num_arriving += 1
+        arrival = Arrival(request.rid or uuid.uuid4().hex)
+        self._arrivals.add(arrival)
         try:
             prompts = await self._pool.tokenize(request.prompts, max_tokens=self.model_info.context_length)
             self._check_alive()
-            return self._dispatch(request, prompts, timing)
+            return self._dispatch(request, prompts, arrival, timing)
         finally:
-            self._num_arriving -= 1
+            self._arrivals.discard(arrival)
             self._note_if_idle()
 
     async def tokenize(self, prompt: Prompt, *, add_special_tokens: bool = True) -> list[int]:
@@ -111,11 +123,15 @@ class TokenizerManager:
         return await self._pool.decode(token_ids, skip_special_tokens=skip_special_tokens)
 
     def abort(self, rid: str) -> None:
-        """End every live request with this exact rid."""
+        """End every live request with this exact rid, those that are still being tokenised among them."""
+        for arrival in self._arrivals:
+            arrival.is_aborted = arrival.is_aborted or arrival.rid == rid
         self._abort([i for request in self._requests_by_rid.get(rid, ()) for i in request.open_ids])
 
     def abort_all(self) -> None:
-        """End every live request."""
+        """End every live request, those that are still being tokenised among them."""
+        for arrival in self._arrivals:
+            arrival.is_aborted = True
         self._abort(list(self._choices))
 
     async def flush_cache(self, *, timeout_s: float = 0.0) -> str | None:
@@ -199,7 +215,11 @@ class TokenizerManager:
     # On the way in.
 
     def _dispatch(
-        self, request: GenerateRequest, prompts: Sequence[TokenizedPrompt], timing: RequestTiming
+        self,
+        request: GenerateRequest,
+        prompts: Sequence[TokenizedPrompt],
+        arrival: Arrival,
+        timing: RequestTiming,
     ) -> RequestState:
         # All checks first: a request is dispatched whole or not at all.
         plans = [
@@ -209,7 +229,7 @@ class TokenizerManager:
             for prompt, sampling in zip(prompts, request.sampling, strict=True)
         ]
         state = RequestState(
-            request.rid or uuid.uuid4().hex,
+            arrival.rid,
             [prompt.token_ids for prompt in prompts],
             timing=timing,
             send_abort=self._abort,
@@ -219,9 +239,7 @@ class TokenizerManager:
             leader: RequestId | None = None
             for sampling in choices:
                 request_id = next(self._request_ids)
-                self._choices[request_id] = state.add_choice(
-                    request_id, index=len(state.choices), prompt_tokens=len(prompt.token_ids)
-                )
+                state.add_choice(request_id, index=len(state.choices), prompt_tokens=len(prompt.token_ids))
                 messages.append(
                     TokenizedRequest(
                         request_id=request_id,
@@ -236,6 +254,10 @@ class TokenizerManager:
                     )
                 )
                 leader = leader or request_id
+        if arrival.is_aborted:
+            state.end_before_dispatch(ABORTED)
+            return state
+        self._choices.update((choice.request_id, choice) for choice in state.choices)
         self._requests_by_rid.setdefault(state.request_id, []).append(state)
         for message in messages:
             self._sender.send(message)
@@ -303,7 +325,7 @@ class TokenizerManager:
             raise ServerNotReady(self._failure)
 
     def _note_if_idle(self) -> None:
-        if not self._choices and not self._num_arriving:
+        if not self._choices and not self._arrivals:
             self._idle.set()
 
     async def _wait_until_idle(self, timeout_s: float, hurry: asyncio.Event | None = None) -> bool:

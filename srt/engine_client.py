@@ -166,7 +166,7 @@ class EngineClient(Protocol):
         ...
 
     def abort(self, rid: str) -> None:
-        """End every live request with this exact rid. An unknown one is no error."""
+        """End every live request with this exact rid, also while it is tokenised. An unknown one is no error."""
         ...
 
     def abort_all(self) -> None:

@@ -1,6 +1,7 @@
 """What the front sends on, what it survives, and how it ends."""
 
 import asyncio
+from collections.abc import Callable
 
 import msgspec
 import pytest
@@ -11,6 +12,8 @@ from managers.messages import (
     TextBatch,
     unpack_token_ids,
 )
+from managers.request_state import RequestState
+from managers.tokenizer_manager import TokenizerManager
 from srt.engine_client import (
     ChatPrompt,
     GenerateRequest,
@@ -25,6 +28,7 @@ from tests.managers.front import (
     ABORTED,
     CONTEXT_LENGTH,
     LENGTH,
+    World,
     asked,
     collect,
     collect_text,
@@ -146,6 +150,46 @@ async def test_settings_that_name_tokens_outside_the_vocabulary_are_refused() ->
         )
         with pytest.raises(InvalidRequest):
             await world.manager.generate(request)
+
+
+# Aborts while a prompt is being tokenised.
+
+
+async def arriving(world: World, *, rid: str) -> asyncio.Task[RequestState]:
+    """A request for two answers that is in the hands of the tokenizer when this returns."""
+    task = asyncio.create_task(world.start("hello", rid=rid, n=2))
+    await asyncio.sleep(0)
+    assert not task.done()
+    assert world.sent == []
+    return task
+
+
+@pytest.mark.parametrize("abort", [lambda manager: manager.abort("a"), lambda manager: manager.abort_all()])
+async def test_an_abort_while_tokenising_ends_the_request_as_while_waiting_and_dispatches_nothing(
+    abort: Callable[[TokenizerManager], None],
+) -> None:
+    async with new_world() as world:
+        arrival = await arriving(world, rid="a")
+        abort(world.manager)
+        chunks = await collect(await arrival)
+        assert [(chunk.index, chunk.finish, chunk.prompt_tokens) for chunk in chunks] == [
+            (0, ABORTED, 5),
+            (1, ABORTED, 5),
+        ]
+        assert [(chunk.text, chunk.token_ids) for chunk in chunks] == [("", []), ("", [])]
+        assert world.sent == []
+        assert world.manager.num_open == 0
+        # The name is free for the next one.
+        await world.start(rid="a")
+        assert len(world.requests) == 1
+
+
+async def test_an_abort_while_tokenising_means_that_rid_only() -> None:
+    async with new_world() as world:
+        arrival = await arriving(world, rid="ab")
+        world.manager.abort("a")
+        await arrival
+        assert len(world.requests) == 2
 
 
 # Surviving.
