@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,6 +25,15 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+def stand_still(*processes: psutil.Process, seconds: float) -> None:
+    """Stop them, and let them go on some time later."""
+    for process in processes:
+        process.suspend()
+    threading.Event().wait(seconds)
+    for process in processes:
+        process.resume()
 
 
 class ServerProcess:
@@ -83,6 +93,10 @@ class ServerProcess:
         (found,) = [p for p in self.tree() if title_part in " ".join(p.cmdline())]
         return found
 
+    def named(self, title_part: str) -> psutil.Process:
+        """The main process by its module, or the one child whose title holds `title_part`."""
+        return psutil.Process(self.process.pid) if title_part == "launch_server" else self.child(title_part)
+
     def leftovers(self) -> list[str]:
         """Files and folders in the server's TMPDIR besides its log."""
         return sorted(p.name for p in self.tmpdir.iterdir() if p.name != "server.log")
@@ -125,6 +139,11 @@ class ServerProcess:
         prompt = {"text": text} if isinstance(text, str) else {"input_ids": list(text)}
         body = {**prompt, "sampling_params": {"temperature": 0, **sampling}}
         return str(self.post("/generate", body).raise_for_status().json()["text"])
+
+    def wait_until_idle(self) -> None:
+        """Empties the cache: the flush waits for idleness itself, and says so when it did not come."""
+        response = httpx.post(f"{self.base_url}/flush_cache", params={"timeout": 60}, timeout=90)
+        assert response.status_code == 200, response.text
 
     def used_tokens(self) -> int:
         """KV slots that requests hold now; evictable cache does not count."""

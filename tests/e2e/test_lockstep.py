@@ -14,7 +14,7 @@ import pytest
 
 from srt.configs.checkpoint import find_model
 from srt.tokenizer.load import load_tokenizer, prepare_tokenizer
-from tests.e2e.server_process import ServerProcess
+from tests.e2e.server_process import ServerProcess, stand_still
 from tests.fakes.tiny_checkpoint import write_tiny_checkpoint
 
 NUM_REQUESTS = 36
@@ -113,16 +113,8 @@ async def traffic(base_url: str, standing_still: psutil.Process | None = None) -
         answers = [asyncio.create_task(one_request(client, number)) for number in range(NUM_REQUESTS)]
         if standing_still is not None:
             await asyncio.wait(answers, return_when=asyncio.FIRST_COMPLETED)
-            await asyncio.to_thread(stand_still, standing_still)
+            await asyncio.to_thread(stand_still, standing_still, seconds=STANDSTILL_S)
         return await asyncio.gather(*answers)
-
-
-def stand_still(*processes: psutil.Process) -> None:
-    for process in processes:
-        process.suspend()
-    threading.Event().wait(STANDSTILL_S)
-    for process in processes:
-        process.resume()
 
 
 def test_two_ranks_say_what_one_rank_says(two_ranks: ServerProcess, expected: list[str]) -> None:
@@ -141,7 +133,7 @@ def test_a_rank_that_stands_still_for_a_while_costs_time_and_nothing_else(
 @pytest.mark.parametrize("titles", [["scheduler_TP0"], ["scheduler_TP1"], ["scheduler_TP0", "scheduler_TP1"]])
 def test_an_idle_server_outlives_a_standstill(two_ranks: ServerProcess, titles: list[str]) -> None:
     before = two_ranks.generate("The sun", max_new_tokens=8)
-    stand_still(*map(two_ranks.child, titles))
+    stand_still(*map(two_ranks.child, titles), seconds=STANDSTILL_S)
     assert two_ranks.generate("The sun", max_new_tokens=8) == before
 
 

@@ -4,10 +4,12 @@ import asyncio
 import json
 import random
 from collections.abc import Iterator
+from typing import Any
 
 import httpx
 import pytest
 
+from tests.e2e.endings import end_of_stream, end_of_whole
 from tests.e2e.server_process import ServerProcess
 
 NUM_REQUESTS = 200
@@ -22,9 +24,9 @@ def server(request: pytest.FixtureRequest, tiny_model: str) -> Iterator[ServerPr
         yield server
 
 
-def random_body(rng: random.Random) -> tuple[str, dict[str, object]]:
+def random_body(rng: random.Random) -> tuple[str, dict[str, Any]]:
     prompt = " ".join(rng.choices(["sun", "moon", "river", "stone", "bird"], k=rng.randrange(1, 120)))
-    common: dict[str, object] = {
+    common: dict[str, Any] = {
         "model": "m",
         "max_tokens": rng.randrange(1, 80),
         "temperature": rng.choice([0, 0.7, 1.5]),
@@ -52,12 +54,11 @@ async def one_request(client: httpx.AsyncClient, rng: random.Random) -> str:
             pieces.append(piece)
             if hangs_up_after is not None and len(pieces) > hangs_up_after:
                 return "left"
-    whole = b"".join(pieces)
+    whole = b"".join(pieces).decode()
     if body["stream"]:
-        assert whole.endswith(b"data: [DONE]\n\n")
-        assert whole.count(b'"finish_reason":"') == body["n"]
+        assert end_of_stream(whole, body["n"]) == "finished"
         return "streamed"
-    assert len(json.loads(whole)["choices"]) == body["n"]
+    assert end_of_whole(json.loads(whole), body["n"]) == "finished"
     return "whole"
 
 
@@ -73,7 +74,7 @@ def test_after_a_storm_all_memory_is_back_and_the_probe_says_its_old_text(server
     endings = asyncio.run(storm(server.base_url, seed=1))
     assert len(endings) == NUM_REQUESTS
     assert {"left", "streamed", "whole"} <= set(endings)
-    wait_until_idle(server)
+    server.wait_until_idle()
     (load,) = server.get("/v1/loads")["loads"]
     assert (load["num_running_reqs"], load["num_waiting_reqs"], load["num_used_tokens"]) == (0, 0, 0)
     # A flush hands every cached slot back; the scheduler's own idle check would log a difference.
@@ -81,9 +82,3 @@ def test_after_a_storm_all_memory_is_back_and_the_probe_says_its_old_text(server
     assert server.generate(PROBE, max_new_tokens=20) == before
     assert "books" not in server.log()
     assert "Traceback" not in server.log()
-
-
-def wait_until_idle(server: ServerProcess) -> None:
-    """The flush waits for idleness itself, and says so when it did not come."""
-    response = httpx.post(f"{server.base_url}/flush_cache", params={"timeout": 60}, timeout=90)
-    assert response.status_code == 200, response.text
