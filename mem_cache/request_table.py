@@ -19,8 +19,7 @@ class RequestTableStats:
 class RequestTable:
     """`num_rows` rows of `context_length` slots.
 
-    Rows are handed out lowest first, then the last one freed. What a row holds beyond the tokens that its owner
-    wrote means nothing.
+    Rows are handed out lowest first, then the last one freed. Beyond the tokens that its owner wrote, a row holds 0.
     """
 
     def __init__(self, num_rows: int, context_length: int) -> None:
@@ -28,6 +27,7 @@ class RequestTable:
         self.context_length = context_length
         # Zeroed memory costs nothing until it is written, so a long context is not paid for in advance.
         self._table = np.zeros((num_rows, context_length), np.int32)
+        self._lens = np.zeros(num_rows, np.int64)  # tokens that were written to each row
         self._free_rows = list(range(num_rows - 1, -1, -1))
         self._is_taken = [False] * num_rows
 
@@ -42,6 +42,8 @@ class RequestTable:
     def free(self, row: int) -> None:
         """Take a row back."""
         assert self._is_taken[row], f"row {row} is freed, but is free"
+        self._table[row, : self._lens[row]] = 0
+        self._lens[row] = 0
         self._is_taken[row] = False
         self._free_rows.append(row)
 
@@ -54,22 +56,21 @@ class RequestTable:
         end = start + len(slots)
         assert end <= self.context_length, f"row {row}: {end} tokens, at most {self.context_length} fit"
         self._table[row, start:end] = slots
+        self._lens[row] = max(self._lens[row], end)
 
-    def write_each(self, rows: Sequence[int], positions: Sequence[int], slots: Sequence[int]) -> None:
-        """Put one token's slot in each of `rows`, which are different."""
-        self._table[rows, positions] = slots
+    def append_to_each(self, rows: Sequence[int], slots: Slots) -> None:
+        """Put the slot of one more token in each of `rows`, which are different."""
+        self._table[rows, self._lens[rows]] = slots
+        self._lens[rows] += 1
 
     def read(self, row: int, start: int, end: int) -> Slots:
         """A copy of the slots of the tokens `start` … `end` - 1 of a row."""
         return self._table[row, start:end].copy()
 
-    def gather(self, rows: Sequence[int], lens: Sequence[int]) -> Slots:
-        """(len(rows), max(lens)) slots of the first `lens[i]` tokens of each row; 0 beyond."""
-        width = max(lens, default=0)
-        gathered = np.zeros((len(rows), width), np.int32)
-        for target, row, length in zip(gathered, rows, lens, strict=True):
-            target[:length] = self._table[row, :length]
-        return gathered
+    def gather(self, rows: Sequence[int]) -> Slots:
+        """(len(rows), most tokens of one) slots of each row's tokens; 0 beyond."""
+        index = np.array(rows, np.int64)
+        return self._table[index, : self._lens[index].max(initial=0)]
 
     def stats(self) -> RequestTableStats:
         """Sizes now."""

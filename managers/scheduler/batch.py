@@ -43,11 +43,14 @@ class Batch:
         """Order the rows; from here on their tokens count as computed. All slots are taken already."""
         decode = [row for row in rows if row.num_tokens == 1]
         ordered = decode + [row for row in rows if row.num_tokens != 1]
-        starts = [row.request.num_computed for row in ordered]
-        sampling = [index for index, row in enumerate(ordered) if _samples(row)]
-        samples = set(sampling)
+        starts: list[int] = []
+        sampling: list[int] = []
         for index, (request, num_tokens) in enumerate(ordered):
-            request.begin_step(num_tokens, samples=index in samples)
+            starts.append(request.num_computed)
+            samples = num_tokens == request.num_uncomputed and request.rules.max_new_tokens > 0
+            if samples:
+                sampling.append(index)
+            request.begin_step(num_tokens, samples=samples)
         return Batch(ordered, starts, len(decode), sampling)
 
     @property
@@ -99,13 +102,10 @@ class Batch:
         return np.concatenate(parts).astype(np.int64)
 
 
-def _samples(row: Row) -> bool:
-    request = row.request
-    return row.num_tokens == request.num_uncomputed and request.rules.max_new_tokens > 0
-
-
 def _sample_row(request: Request, position: int) -> SampleRow:
     seen = request.seen_tokens
+    if seen is None and request.banned_ids is None:  # as most
+        return SampleRow(params=request.sampling, position=position)
     return SampleRow(
         params=request.sampling,
         position=position,

@@ -36,6 +36,7 @@ def split_running(running: Sequence[Request]) -> tuple[list[Request], list[Reque
     decoding: list[Request] = []
     prefilling: list[Request] = []
     for request in running:
-        if request.has_work:
-            (decoding if request.num_uncomputed == 1 else prefilling).append(request)
+        num_uncomputed = request.num_uncomputed
+        if num_uncomputed > 0 and not request.awaits_last_token:
+            (decoding if num_uncomputed == 1 else prefilling).append(request)
     return decoding, prefilling

@@ -4,7 +4,8 @@ A pass begins when the one before has ended, whoever asks: there is one model.
 Off the request's path; joins it at managers/scheduler/scheduler.py
 """
 
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Protocol
 
 import torch
@@ -28,6 +29,17 @@ class ForwardStarter(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Done:
+    """ForwardPass that has ended."""
+
+    logits: torch.Tensor
+
+    def result(self) -> torch.Tensor:
+        """At once."""
+        return self.logits
+
+
 class HereAndNow:
     """ForwardStarter of the serial loop: a pass has ended when it has started."""
 
@@ -36,9 +48,7 @@ class HereAndNow:
 
     def start(self, batch: ForwardBatch) -> ForwardPass:
         """Run it."""
-        done: Future[torch.Tensor] = Future()
-        done.set_result(self._runner.forward(batch))
-        return done
+        return Done(self._runner.forward(batch))
 
 
 class InThread:

@@ -21,8 +21,8 @@ class OutputBuilder:
         """`request` got a token and goes on; send it if it is due."""
         if not request.stream:
             return
-        num_unsent = request.num_output - request.num_emitted
-        if request.num_emitted == 0 or num_unsent >= self._stream_interval:
+        num_emitted = request.num_emitted
+        if num_emitted == 0 or request.num_output - num_emitted >= self._stream_interval:
             self._emit(request)
 
     def finished(self, request: Request, finish: Finish) -> None:
@@ -80,10 +80,10 @@ class OutputBuilder:
                 )
             )
         unsent = request.output_ids[request.num_emitted :]
-        request.num_emitted = request.num_output
+        request.num_emitted += len(unsent)
         self._request_ids.append(request.id)
         self._num_tokens.append(len(unsent))
-        self._token_ids.extend(unsent)
+        self._token_ids += unsent
 
     def _clear(self) -> None:
         self._request_ids: list[RequestId] = []

@@ -139,9 +139,9 @@ class Request:
         return self.rules.max_new_tokens - len(self.output_ids) - self.num_pending
 
     @property
-    def has_work(self) -> bool:
-        """Whether a step can do something for it: not if its last token is pending."""
-        return self.num_uncomputed > 0 and (self.num_pending == 0 or self.num_tokens_left > 0)
+    def awaits_last_token(self) -> bool:
+        """Whether its last token is pending: then no step can do anything for it."""
+        return self.num_pending > 0 and self.num_tokens_left <= 0
 
     def begin_step(self, num_tokens: int, *, samples: bool) -> None:
         """A step that computes `num_tokens` more is on its way; `samples`: and brings the next token."""

@@ -11,6 +11,9 @@ Next on the request's path: mem_cache/radix_cache.py
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import compress
+
+import numpy as np
 
 from managers.scheduler.decision_digest import Decision, DecisionDigest
 from managers.scheduler.request import Holding, Request
@@ -60,6 +63,10 @@ class RequestMemory:
     def num_needed(self, request: Request, num_tokens: int) -> int:
         """Slots, in whole pages, that `num_tokens` more tokens of `request` take from what is available."""
         return self.books.allocator.num_needed(_num_slots(request), num_tokens)
+
+    def num_needed_for_one_each(self, requests: Sequence[Request]) -> int:
+        """The same for one more token of each of `requests`."""
+        return self.page_size * sum(_num_slots(request) % self.page_size == 0 for request in requests)
 
     def num_fitting(self, request: Request, num_available: int) -> int:
         """How many more tokens of `request` fit if so many slots can be had."""
@@ -112,24 +119,22 @@ class RequestMemory:
 
     def extend_by_one(self, requests: Sequence[Request]) -> None:
         """One more slot for each of `requests`; the allocator is asked once for all of them."""
-        holdings = [_holding(request) for request in requests]
-        starting = [
-            request.id for request, held in zip(requests, holdings, strict=True) if self._is_full(held)
-        ]
+        holdings = _holdings(requests)
+        # A last page without room, or none, needs a new one.
+        is_starting = [held.num_slots % self.page_size == 0 for held in holdings]
+        starting = [request.id for request in compress(requests, is_starting)]
         num_new = len(starting) * self.page_size
         self._make_free(num_new)
         pages = self.books.allocator.extend(0, 0, num_new)
         assert pages is not None, f"no room for one more token of {len(requests)} requests"
         self.history.note("taken", starting, pages)
-        first_slots = iter(pages[:: self.page_size].tolist())
-        rows = [holding.row for holding in holdings]
-        positions = [holding.num_slots for holding in holdings]
-        slots = [next(first_slots) if self._is_full(held) else held.last_slot + 1 for held in holdings]
-        self.books.table.write_each(rows, positions, slots)
-        for holding, slot in zip(holdings, slots, strict=True):
-            holding.last_slot = slot
-            holding.num_slots += 1
-        self._digest.record(Decision.SLOTS, slots)
+        slots = np.array([held.last_slot + 1 for held in holdings], np.int32)
+        slots[is_starting] = pages[:: self.page_size]
+        self.books.table.append_to_each([held.row for held in holdings], slots)
+        for held, slot in zip(holdings, slots.tolist(), strict=True):
+            held.last_slot = slot
+            held.num_slots += 1
+        self._digest.record_array(Decision.SLOTS, slots)
 
     def share(self, request: Request) -> None:
         """Let others use what `request` has computed so far, in whole pages, from now on.
@@ -172,10 +177,7 @@ class RequestMemory:
 
     def slot_table(self, requests: Sequence[Request]) -> Slots:
         """(len(requests), most slots of one) slot of each position; 0 beyond what a request has."""
-        holdings = [_holding(request) for request in requests]
-        return self.books.table.gather(
-            [holding.row for holding in holdings], [holding.num_slots for holding in holdings]
-        )
+        return self.books.table.gather([held.row for held in _holdings(requests)])
 
     def mend(self) -> None:
         """Put broken books in order as far as possible. No request may hold anything."""
@@ -200,10 +202,6 @@ class RequestMemory:
         self.books.allocator.free(result.redundant)
         self._digest.record(Decision.SHARE, (request.id, holding.num_shared, len(result.redundant)))
 
-    def _is_full(self, holding: Holding) -> bool:
-        """Whether its last page has no room; so, too, if it has none."""
-        return holding.num_slots % self.page_size == 0
-
     def _append(self, holding: Holding, slots: Slots) -> None:
         self.books.table.write(holding.row, holding.num_slots, slots)
         holding.num_slots += len(slots)
@@ -221,6 +219,12 @@ class RequestMemory:
 def _holding(request: Request) -> Holding:
     assert request.holding is not None, f"request {request.id} holds no memory"
     return request.holding
+
+
+def _holdings(requests: Sequence[Request]) -> list[Holding]:
+    holdings = [request.holding for request in requests if request.holding is not None]
+    assert len(holdings) == len(requests), "somebody holds no memory"
+    return holdings
 
 
 def _num_slots(request: Request) -> int:

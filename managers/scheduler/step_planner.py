@@ -71,10 +71,9 @@ class StepPlanner:
         if not self.running:
             self._reserve.note_idle()
         self._preempt(plan)
-        self._make_room(plan)
+        decoding, prefilling = self._make_room(plan)
         if plan.hopeless is not None:
             return plan
-        decoding, prefilling = split_running(self.running)
         self._memory.extend_by_one(decoding)
         plan.rows.extend(Row(request, 1) for request in decoding)
         budget = prefill_budget(self._chunk_size, len(decoding))
@@ -88,21 +87,22 @@ class StepPlanner:
         self._admit(plan, budget)
         return plan
 
-    def _make_room(self, plan: StepPlan) -> None:
-        while self._shortage() > 0:
+    def _make_room(self, plan: StepPlan) -> tuple[list[Request], list[Request]]:
+        """Retract until those who are left can go on; they, split into decode and prefill."""
+        while True:
+            decoding, prefilling = split_running(self.running)
+            if self._shortage(decoding, prefilling) <= 0:
+                return decoding, prefilling
             victim = choose_victim(self.running)
             if victim is None:
                 plan.hopeless = self.running[0]
-                return
+                return decoding, prefilling
             self._retract(victim)
             plan.retracted.append(victim)
 
-    def _shortage(self) -> int:
+    def _shortage(self, decoding: list[Request], prefilling: list[Request]) -> int:
         """Slots missing for all decode rows, and for a chunk of the first in line if it is in prefill."""
-        if not self.running:
-            return 0
-        decoding, prefilling = split_running(self.running)
-        num_needed = sum(self._memory.num_needed(request, 1) for request in decoding)
+        num_needed = self._memory.num_needed_for_one_each(decoding)
         if prefilling:
             first = min(self.running, key=place_in_line)
             if first.num_uncomputed > 1:

@@ -1,15 +1,13 @@
 """`SampleRow`: what the sampler must know about one row of logits."""
 
-from dataclasses import dataclass
-
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from srt.sampling.params import SamplingParams
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SampleRow:
+class SampleRow(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """One row to sample.
 
     `position` is the absolute position of the token to be sampled in its sequence: with the seed it fixes
