@@ -43,6 +43,26 @@ def test_a_killed_child_ends_streams_with_an_error_and_the_server_with_a_code(
     assert victim in server.log()
 
 
+@pytest.mark.parametrize("server", [("--tp-size", "2", "--dist-timeout", "5")], indirect=True)
+@pytest.mark.parametrize("victim", ["scheduler_TP0", "scheduler_TP1"])
+def test_a_rank_that_stands_still_for_ever_ends_streams_with_an_error_and_the_server_with_a_code(
+    server: ServerProcess, victim: str
+) -> None:
+    tree = server.tree()
+    events = []
+    with httpx.stream("POST", f"{server.base_url}/v1/completions", json=LONG, timeout=60) as response:
+        for line in filter(None, response.iter_lines()):
+            events.append(line)
+            if len(events) == 3:
+                server.child(victim).suspend()
+    assert "error" in json.loads(events[-2].removeprefix("data: "))
+    assert events[-1] == "data: [DONE]"
+    assert server.wait(timeout_s=20) not in (0, None)
+    _, alive = psutil.wait_procs(tree, timeout=10)
+    assert alive == []
+    assert "--dist-timeout" in server.log()
+
+
 def test_when_main_is_killed_its_children_go_too(server: ServerProcess) -> None:
     tree = server.tree()
     server.process.kill()

@@ -90,6 +90,15 @@ def test_a_list_of_prompts_sums_what_each_found(server: ServerProcess, page_size
     assert cached(usage) == cached_if_repeated(80, page_size) + cached_if_repeated(90, page_size)
 
 
+def test_two_equal_prompts_that_arrive_together_say_what_one_says(server: ServerProcess) -> None:
+    """Neither reads what the other has not computed yet."""
+    body = {"model": "m", "prompt": prompt(4, 320), "max_tokens": 12, "temperature": 0, "ignore_eos": True}
+    both = server.post("/v1/completions", body | {"prompt": [prompt(4, 320)] * 2}).raise_for_status().json()
+    assert flush(server).status_code == 200
+    (alone,) = server.post("/v1/completions", body).raise_for_status().json()["choices"]
+    assert [choice["text"] for choice in both["choices"]] == [alone["text"]] * 2
+
+
 def test_each_answer_of_a_batch_says_what_its_own_prompt_found(server: ServerProcess, page_size: int) -> None:
     complete(server, prompt(1, 80))
     body = {
