@@ -91,10 +91,15 @@ class GlooGroup:
         return torch.cat(parts, dim=1)
 
     def broadcast_bytes(self, buffer: torch.Tensor) -> None:
-        """From rank 0, in place."""
+        """From rank 0, in place. Sent to each rank by itself: gloo's broadcast passes through a thread pool."""
         assert buffer.dtype == torch.uint8, f"broadcast_bytes takes bytes, not {buffer.dtype}"
         with self._meeting():
-            dist.broadcast(buffer, src=0, group=self._tick_group)
+            if self.rank.is_leader:
+                works = [self._tick_group.send([buffer], rank, 0) for rank in range(1, self.rank.size)]
+            else:
+                works = [self._tick_group.recv([buffer], 0, 0)]
+            for work in works:
+                work.wait()
 
     def all_reduce_min(self, value: int) -> int:
         """Over one number."""
