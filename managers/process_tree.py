@@ -26,7 +26,7 @@ KILL_GRACE_S = 10.0
 # Between two lines that say whom the start still waits for.
 PROGRESS_INTERVAL_S = 10.0
 # How long the last words of a dead child may take to get here: they are already in the socket.
-LAST_WORDS_S = 0.1
+LAST_WORDS_S = 0.3
 
 
 class ProcessTree:
@@ -45,6 +45,7 @@ class ProcessTree:
         self._is_stopping = False
         self._replica_of: dict[str, int] = {}
         self._lost: dict[int, str] = {}
+        self._last_words: dict[str, str] = {}
         self._on_replica_lost: Callable[[int, str], None] = lambda dp_rank, why: None
         self._reports = AsyncReceiver[LauncherInput](addresses.launcher_input, LauncherInput)
         self._listening = asyncio.create_task(self._listen(), name="reports of children")
@@ -131,8 +132,9 @@ class ProcessTree:
                     case Ready():
                         self._on_ready(report)
                     case Failed() if report.name in self._facts:
+                        self._last_words[report.name] = f"{report.name} has failed: {report.message}"
                         # Perhaps only because another was killed, which is the better reason.
-                        self._lose_soon(report.name, f"{report.name} has failed: {report.message}")
+                        self._lose_soon(report.name)
                     case Failed():
                         self.fail(f"{report.name} cannot start: {report.message}")
 
@@ -158,11 +160,12 @@ class ProcessTree:
         if (process.exitcode or 0) < 0:
             self._lose(process.name, why)
         else:
-            # Its own words, which may just be arriving, say more than ours.
-            self._lose_soon(process.name, why)
+            # Its own words, which may have arrived or be just arriving, say more than ours.
+            self._last_words.setdefault(process.name, why)
+            self._lose_soon(process.name)
 
-    def _lose_soon(self, name: str, why: str) -> None:
-        self._loop.call_later(LAST_WORDS_S, self._lose, name, why)
+    def _lose_soon(self, name: str) -> None:
+        self._loop.call_later(LAST_WORDS_S, lambda: self._lose(name, self._last_words[name]))
 
     def _lose(self, name: str, why: str) -> None:
         """A child is lost: the end of the server, or of its replica, of which nothing may be left."""

@@ -4,12 +4,18 @@ import os
 import shutil
 import subprocess
 
+import hypothesis
 import pytest
 
 # Before torch is imported: tests share the machine, and a tiny model gains nothing from a second thread.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 # Tests use what is on the disk; a tokenizer that would ask a hub is a bug.
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+# A developer's runs look further each time; a run that decides over a change gives the same verdict twice. No test
+# fails for being slow: machines are shared.
+hypothesis.settings.register_profile("lockstep", deadline=None, derandomize=bool(os.environ.get("CI")))
+hypothesis.settings.load_profile("lockstep")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
