@@ -41,7 +41,9 @@ def main() -> int:
         check_args(args)
         # First, so that a port in use is said before anything that takes time.
         with claim_port(args.host, args.port) as sock:
-            return uvloop.run(_run(args, find_and_prepare_model(args), sock))
+            exit_code = uvloop.run(_run(args, find_and_prepare_model(args), sock))
+        logger.info("stopped")
+        return exit_code
     except StartupError as error:
         logger.critical("%s", error)
         return 1

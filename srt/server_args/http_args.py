@@ -15,7 +15,8 @@ class HttpArgs:
         None, help="Bearer token that every request but health checks must carry.", secret=True
     )
     served_model_name: str | None = flag(
-        None, help="Name in /v1/models and in answers. Default: the model path as given."
+        None,
+        help="Name in /v1/models and in answers. Default: the model path as given, or SmolLM2-135M-Instruct.",
     )
     max_body_bytes: int = flag(64 * 1024 * 1024, help="Longest request body that is read; beyond it 413.")
     drain_timeout: float = flag(30.0, help="Seconds that running requests get to finish after SIGTERM.")

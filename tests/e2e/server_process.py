@@ -1,6 +1,7 @@
 """A Lockstep server as a real process on loopback, for end-to-end tests."""
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -8,6 +9,7 @@ import sys
 import tempfile
 import threading
 import time
+import weakref
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
@@ -46,6 +48,8 @@ class ServerProcess:
         self.port = free_port()
         self.base_url = f"http://127.0.0.1:{self.port}"
         self.tmpdir = Path(tempfile.mkdtemp(prefix="lockstep-e2e-"))
+        # When nobody can ask for the log any more.
+        weakref.finalize(self, shutil.rmtree, self.tmpdir, ignore_errors=True)
         self._log: IO[bytes] = (self.tmpdir / "server.log").open("wb")
         self.process = subprocess.Popen(
             [sys.executable, "-m", "launch_server", "--port", str(self.port), *flags],
