@@ -70,12 +70,9 @@ class LoneGroup:
 class GlooGroup:
     """TpGroup over gloo, for ranks on CPUs."""
 
-    def __init__(
-        self, rank: RankInfo, process_group: dist.ProcessGroup, tick_group: dist.ProcessGroup
-    ) -> None:
+    def __init__(self, rank: RankInfo, process_group: dist.ProcessGroup) -> None:
         self.rank = rank
         self._process_group = process_group
-        self._tick_group = tick_group
 
     def all_reduce(self, tensor: torch.Tensor) -> torch.Tensor:
         """In place. Gloo reduces each part of the tensor on one rank, so that all see the same sum."""
@@ -91,13 +88,16 @@ class GlooGroup:
         return torch.cat(parts, dim=1)
 
     def broadcast_bytes(self, buffer: torch.Tensor) -> None:
-        """From rank 0, in place. Sent to each rank by itself: gloo's broadcast passes through a thread pool."""
+        """From rank 0, in place. Sent to each rank by itself: gloo's broadcast passes through a thread pool.
+
+        Such a message meets only its like, so another thread may be in one of the other calls meanwhile.
+        """
         assert buffer.dtype == torch.uint8, f"broadcast_bytes takes bytes, not {buffer.dtype}"
         with self._meeting():
             if self.rank.is_leader:
-                works = [self._tick_group.send([buffer], rank, 0) for rank in range(1, self.rank.size)]
+                works = [self._process_group.send([buffer], rank, 0) for rank in range(1, self.rank.size)]
             else:
-                works = [self._tick_group.recv([buffer], 0, 0)]
+                works = [self._process_group.recv([buffer], 0, 0)]
             for work in works:
                 work.wait()
 
@@ -121,5 +121,4 @@ class GlooGroup:
 
     def close(self) -> None:
         """Close this rank's connections."""
-        dist.destroy_process_group(self._tick_group)
         dist.destroy_process_group(self._process_group)

@@ -34,7 +34,4 @@ def init_tp_group(rank: RankInfo, init_method: str, timeout_s: float) -> TpGroup
         ) from None
     process_group = dist.group.WORLD
     assert process_group is not None, "init_process_group makes the world group"
-    # Ticks have connections of their own: they are sent while another thread runs the model's collectives.
-    tick_group = dist.new_group(backend="gloo", timeout=timedelta(seconds=timeout_s))
-    assert isinstance(tick_group, dist.ProcessGroup), "every rank is a member"
-    return GlooGroup(rank, process_group, tick_group)
+    return GlooGroup(rank, process_group)

@@ -2,6 +2,7 @@
 
 import multiprocessing
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from tests.fakes.forward_batches import Slots, Tokens, extend
 from tests.fakes.real_runner import load_runner
 
 LIMIT_S = 120.0
+NUM_AT_ONCE = 100
 PROMPT = [(5 * i * i + i + 3) % 131 for i in range(23)]
 
 
@@ -73,7 +75,27 @@ def _try_collectives(group: TpGroup) -> dict[str, Any]:
         "sum": group.all_reduce(torch.tensor([[1.0, float(rank)]])).tolist(),
         "sum_bf16": group.all_reduce(torch.tensor([0.5], dtype=torch.bfloat16)).tolist(),
         "columns": group.all_gather_columns(torch.tensor([[rank, 10 + rank]])).tolist(),
+        "side by side": _broadcast_and_reduce_at_once(group),
     }
+
+
+def _broadcast_and_reduce_at_once(group: TpGroup) -> list[int]:
+    """Two threads, as when a tick is sent while a step is computed; how often each was right."""
+
+    def broadcast(number: int) -> bool:
+        message = torch.full((8192,), number if group.rank.is_leader else 0, dtype=torch.uint8)
+        group.broadcast_bytes(message)
+        return bool((message == number).all())
+
+    def reduce(number: int) -> bool:
+        tensor = torch.full((number * 500, 3), float(number))
+        return bool((group.all_reduce(tensor) == number * group.rank.size).all())
+
+    numbers = range(1, NUM_AT_ONCE + 1)
+    with ThreadPoolExecutor(max_workers=2) as threads:
+        broadcasts = threads.submit(lambda: sum(map(broadcast, numbers)))
+        reductions = threads.submit(lambda: sum(map(reduce, numbers)))
+        return [broadcasts.result(), reductions.result()]
 
 
 def meet_one_that_leaves(folder: Path) -> str:

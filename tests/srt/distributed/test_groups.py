@@ -13,7 +13,7 @@ from srt.distributed.rank import ALONE, RankInfo
 from srt.errors import StartupError
 from tests.fakes.real_runner import load_runner
 from tests.fakes.tiny_checkpoint import write_tiny_checkpoint
-from tests.fakes.tp_ranks import meet_one_that_leaves, run_ranks, serve
+from tests.fakes.tp_ranks import NUM_AT_ONCE, meet_one_that_leaves, run_ranks, serve
 
 
 @dataclass(frozen=True)
@@ -63,6 +63,7 @@ def test_collectives_answer_the_same_on_every_rank(world: World) -> None:
         "sum": [[float(size), float(sum(range(size)))]],
         "sum_bf16": [0.5 * size],
         "columns": [[number for rank in range(size) for number in (rank, 10 + rank)]],
+        "side by side": [NUM_AT_ONCE, NUM_AT_ONCE],
     }
     assert [seen["collectives"] for seen in world.seen] == [expected] * size
 
