@@ -171,14 +171,15 @@ async def test_an_abort_while_tokenising_ends_the_request_as_while_waiting_and_d
     async with new_world() as world:
         arrival = await arriving(world, rid="a")
         abort(world.manager)
-        chunks = await collect(await arrival)
+        request = await arrival
+        assert world.sent == []
+        assert world.manager.num_open == 0
+        chunks = await collect(request)
         assert [(chunk.index, chunk.finish, chunk.prompt_tokens) for chunk in chunks] == [
             (0, ABORTED, 5),
             (1, ABORTED, 5),
         ]
         assert [(chunk.text, chunk.token_ids) for chunk in chunks] == [("", []), ("", [])]
-        assert world.sent == []
-        assert world.manager.num_open == 0
         # The name is free for the next one.
         await world.start(rid="a")
         assert len(world.requests) == 1
