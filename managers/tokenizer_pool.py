@@ -58,6 +58,11 @@ class TokenizerPool:
         """The text of ids. Raises InvalidRequest for one outside the vocabulary."""
         return await self._in_thread(self._decode, token_ids, skip_special_tokens)
 
+    def token_bytes(self, token_id: int) -> bytes:
+        """What one token is in the text. Raises InvalidRequest for one outside the vocabulary."""
+        self._check_ids((token_id,), param="tokens")
+        return self._tokenizer.token_bytes(token_id)
+
     def close(self) -> None:
         """Let the threads end; jobs that wait are dropped."""
         self._threads.shutdown(wait=False, cancel_futures=True)

@@ -9,6 +9,7 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
+from srt.constrained.grammar_spec import GrammarSpec
 from srt.sampling.params import SamplingParams
 
 
@@ -55,15 +56,49 @@ class ChatPrompt(msgspec.Struct, frozen=True, kw_only=True):
 Prompt = TextPrompt | TokenPrompt | ChatPrompt
 
 
+class LogprobOptions(msgspec.Struct, frozen=True, array_like=True, gc=False, kw_only=True):
+    """Which log-probabilities a request wants, beside that of every token of its answer.
+
+    Natural logarithms of the model's own distribution: before penalties, bias, grammar, temperature and
+    truncation, so that prompt and answer are told alike and nothing depends on how a token was chosen.
+    """
+
+    prompt_start: int | None = None  # from this position of the prompt on; None: of the answer only
+    num_top: int = 0  # so many of the likeliest tokens of each position
+    token_ids: tuple[int, ...] = ()  # and these tokens, at each position
+
+
+class Logprobs(msgspec.Struct, array_like=True, gc=False, kw_only=True):
+    """Log-probabilities of consecutive tokens, as columns: entry i of each is about the i-th token.
+
+    A prompt's first token has nothing before it: its logprob is None, its `top` and `asked` are empty.
+    """
+
+    token_ids: list[int] = []
+    logprobs: list[float | None] = []
+    top: list[list[tuple[int, float]]] = []  # likeliest first; empty lists if none were asked for
+    asked: list[list[float]] = []  # of LogprobOptions.token_ids, in their order
+
+    def extend(self, other: "Logprobs") -> None:
+        """Append what is known of the tokens that follow."""
+        self.token_ids += other.token_ids
+        self.logprobs += other.logprobs
+        self.top += other.top
+        self.asked += other.asked
+
+
 class GenerateRequest(msgspec.Struct, frozen=True, kw_only=True):
     """One or more prompts that start or fail together.
 
     `sampling` has one entry a prompt, all with the same `n`. Choice `i` of prompt `p` has index p·n + i.
+    `logprobs` and `grammars` have one entry a prompt too, or are empty: nobody wants any.
     After `timeout_s` it ends with a 504.
     """
 
     prompts: Sequence[Prompt]
     sampling: Sequence[SamplingParams]
+    logprobs: Sequence[LogprobOptions | None] = ()
+    grammars: Sequence[GrammarSpec | None] = ()
     stream: bool
     rid: str | None = None
     namespace: tuple[str, ...] = ()
@@ -76,6 +111,7 @@ class GenerateChunk(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """What is new for one choice since its last chunk. Chunks of a slow reader arrive merged.
 
     `completion_tokens` counts all so far. `finish` is set on a choice's last chunk, and only there.
+    `logprobs`, if asked for, are of `token_ids`, one for one; `prompt_logprobs` come once, with the first chunk.
     """
 
     index: int
@@ -85,6 +121,9 @@ class GenerateChunk(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     completion_tokens: int
     cached_tokens: int
     finish: FinishReason | None = None
+    num_trimmed_tokens: int = 0  # on the last chunk: so many ids at its end are no text (a stop token)
+    logprobs: Logprobs | None = None
+    prompt_logprobs: Logprobs | None = None
 
 
 class Generation(Protocol):
@@ -146,6 +185,8 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
     vocab_size: int
     has_chat_template: bool
     default_sampling: Mapping[str, float | int] = {}  # the checkpoint's generation_config
+    tool_call_parser: str | None = None  # the format of its tool calls, by srt/parsers' name; None: none
+    reasoning_parser: str | None = None  # the same for how it thinks aloud
 
 
 class EngineClient(Protocol):
@@ -163,6 +204,14 @@ class EngineClient(Protocol):
 
     async def detokenize(self, token_ids: Sequence[int], *, skip_special_tokens: bool = True) -> str:
         """Text of token ids. Raises InvalidRequest for an id outside the vocabulary."""
+        ...
+
+    def token_bytes(self, token_id: int) -> bytes:
+        """What one token is in the text, alone; of a special token, its name. A lookup: cheap enough for every token.
+
+        Not always whole characters, and never touched by what precedes it. Raises InvalidRequest outside the
+        vocabulary.
+        """
         ...
 
     def abort(self, rid: str) -> None:

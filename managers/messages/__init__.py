@@ -25,6 +25,7 @@ from managers.messages.to_controller import ControllerInput, ControllerNote, Rep
 from managers.messages.to_detokenizer import (
     DetokenizerInput,
     RequestFinished,
+    RequestLogprobs,
     RequestOpened,
     TokenBatch,
 )
@@ -48,6 +49,7 @@ __all__ = [
     "ReplicaLost",
     "RequestFinished",
     "RequestId",
+    "RequestLogprobs",
     "RequestOpened",
     "RequestsEnded",
     "SchedulerInput",

@@ -4,7 +4,7 @@ import msgspec
 
 from managers.messages.base import Message, RequestId
 from managers.messages.control import FlushCacheReply, GetStateReply, SchedulerLoad, Shutdown
-from srt.engine_client import FinishReason
+from srt.engine_client import FinishReason, Logprobs
 
 
 class RequestOpened(msgspec.Struct, frozen=True, array_like=True, gc=False, kw_only=True):
@@ -33,6 +33,14 @@ class RequestFinished(msgspec.Struct, frozen=True, array_like=True, gc=False, kw
     num_trimmed_tokens: int = 0
 
 
+class RequestLogprobs(msgspec.Struct, frozen=True, array_like=True, gc=False, kw_only=True):
+    """What one request of a batch wanted to know: of its new tokens, and once, with the first, of its prompt's."""
+
+    request_id: RequestId
+    output: Logprobs
+    prompt: Logprobs | None = None
+
+
 class TokenBatch(Message, frozen=True):
     """One step's output as parallel arrays: request i gets the next `num_tokens[i]` of `token_ids`.
 
@@ -45,6 +53,7 @@ class TokenBatch(Message, frozen=True):
     token_ids: list[int]
     opened: list[RequestOpened] = []
     finished: list[RequestFinished] = []
+    logprobs: list[RequestLogprobs] = []  # of those few that asked; `output` is as long as their new tokens
 
 
 DetokenizerInput = TokenBatch | SchedulerLoad | FlushCacheReply | GetStateReply | Shutdown

@@ -2,6 +2,7 @@
 
 from managers.messages.base import Message, RequestId
 from managers.messages.control import FlushCache, GetState, Shutdown
+from srt.engine_client import LogprobOptions
 from srt.sampling.params import SamplingParams
 
 
@@ -21,6 +22,7 @@ class TokenizedRequest(Message, frozen=True):
     timeout_s: float | None = None  # from the arrival at the scheduler to the end
     namespace: tuple[str, ...] = ()  # prefixes are shared within a namespace only
     dp_rank: int | None = None  # the replica that the client asked for
+    logprobs: LogprobOptions | None = None
 
 
 class AbortRequest(Message, frozen=True):

@@ -2,7 +2,7 @@
 
 from managers.messages.base import Message, RequestId
 from managers.messages.control import FlushCacheReply, GetStateReply, SchedulerLoad
-from managers.messages.to_detokenizer import RequestFinished
+from managers.messages.to_detokenizer import RequestFinished, RequestLogprobs
 
 
 class TextBatch(Message, frozen=True):
@@ -17,6 +17,7 @@ class TextBatch(Message, frozen=True):
     token_ids: list[int]
     cached_tokens: list[int]
     finished: list[RequestFinished] = []
+    logprobs: list[RequestLogprobs] = []
 
 
 TokenizerManagerInput = TextBatch | SchedulerLoad | FlushCacheReply | GetStateReply

@@ -58,6 +58,13 @@ class FastTokenizer:
         decoder = PieceDecoder(self._pieces[skip_special_tokens], at_sequence_start=True)
         return "".join(map(decoder.push, token_ids)) + decoder.finish()
 
+    def token_bytes(self, token_id: int) -> bytes:
+        """What one token is in the middle of a text; of a special token, its name. Empty for an unknown id."""
+        if self._pieces is None:
+            return self._backend.decode([token_id], skip_special_tokens=False).encode()
+        piece = self._pieces[False][token_id]
+        return piece.encode() if isinstance(piece, str) else piece
+
     def incremental_decoder(
         self, *, prompt_tail: Sequence[int] = (), skip_special_tokens: bool = True
     ) -> IncrementalDecoder:

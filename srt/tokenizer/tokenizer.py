@@ -37,6 +37,10 @@ class Tokenizer(Protocol):
         """Text of a whole sequence."""
         ...
 
+    def token_bytes(self, token_id: int) -> bytes:
+        """What one token is in the middle of a text; of a special token, its name. Empty for an unknown id."""
+        ...
+
     def incremental_decoder(
         self, *, prompt_tail: Sequence[int] = (), skip_special_tokens: bool = True
     ) -> IncrementalDecoder:

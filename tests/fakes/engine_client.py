@@ -186,6 +186,10 @@ class FakeEngineClient:
         self._check(token_ids)
         return bytes(token_ids).decode(errors="replace")
 
+    def token_bytes(self, token_id: int) -> bytes:
+        self._check([token_id])
+        return bytes([token_id])
+
     def abort(self, rid: str) -> None:
         self.aborted_rids.append(rid)
 

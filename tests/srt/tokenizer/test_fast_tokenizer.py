@@ -113,6 +113,13 @@ def test_ids_outside_the_vocabulary_are_no_text(smollm2: FastTokenizer) -> None:
     assert smollm2.decode([49152, *ids, 10**6, -1]) == "ab"
 
 
+def test_the_bytes_of_single_tokens_joined_are_the_text(smollm2: FastTokenizer) -> None:
+    for text in TEXTS:
+        token_ids = smollm2.encode(text, add_special_tokens=False)
+        assert b"".join(map(smollm2.token_bytes, token_ids)) == text.encode()
+    assert smollm2.token_bytes(2) == b"<|im_end|>"
+
+
 def test_the_vocabulary_counts_added_tokens_and_holes() -> None:
     backend = small.byte_level_bpe()
     assert FastTokenizer(backend).vocab_size == backend.token_to_id("<think>") + 1
