@@ -2,7 +2,7 @@
 
 Keeps one `_Answer` for each request between its `RequestOpened` and its `RequestFinished`, and nothing else. A
 request whose tokens cannot be decoded fails alone.
-Next on the request's path: managers/request_state.py
+Next on the request's path: managers/open_requests.py
 """
 
 import logging

@@ -1,7 +1,7 @@
 """`TokenizerManager`, the front actor: prompts in, token ids to the scheduler, chunks back to each caller.
 
-Owns which requests are open, and their names. Every choice of a request travels as a request of its own under a
-number that is never used again; its state is dropped when its `RequestFinished` arrives, and only then.
+Owns the way in and the way to ask: every choice of a request travels as a request of its own under a number that is
+never used again. What is open, and what arrives for it, is `OpenRequests`'.
 Next on the request's path: managers/data_parallel_controller.py
 """
 
@@ -11,18 +11,17 @@ import logging
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol, assert_never
 
 from managers.choice_plan import plan_choices
 from managers.control_client import ControlClient
 from managers.messages.base import RequestId
 from managers.messages.control import FlushCacheReply, GetStateReply, SchedulerLoad
-from managers.messages.to_detokenizer import RequestFinished
 from managers.messages.to_scheduler import AbortRequest, SchedulerInput, TokenizedRequest
 from managers.messages.to_tokenizer_manager import TextBatch, TokenizerManagerInput
+from managers.open_requests import Arrival, OpenRequests
 from managers.replica_board import ReplicaBoard
-from managers.request_state import Choice, RequestState
+from managers.request_state import RequestState
 from managers.tokenizer_pool import TokenizedPrompt, TokenizerPool
 from srt.engine_client import FinishReason, GenerateRequest, Health, LoadSnapshot, ModelInfo, Prompt
 from srt.errors import ServerNotReady
@@ -52,14 +51,6 @@ class MessageReceiver(Protocol):
         ...
 
 
-@dataclass(eq=False, slots=True)
-class Arrival:
-    """A request that is being tokenised: it can be aborted too, and then ends before it is dispatched."""
-
-    rid: str
-    is_aborted: bool = False
-
-
 class TokenizerManager:
     """Implements `EngineClient`. Works while `receive_forever()` runs.
 
@@ -86,10 +77,7 @@ class TokenizerManager:
         self._replicas = replicas or ReplicaBoard()
         self._control = ControlClient(sender.send, lambda: self._replicas.live_ranks)
         self._request_ids = itertools.count(1)
-        self._choices: dict[RequestId, Choice] = {}
-        self._requests_by_rid: dict[str, list[RequestState]] = {}
-        self._arrivals: set[Arrival] = set()
-        self._idle = asyncio.Event()
+        self._open = OpenRequests(send_abort=self._abort)
         self._is_draining = False
         self._failure: str | None = None  # why nothing can come from behind any more
         self._last_sign_of_life = clock()
@@ -104,15 +92,10 @@ class TokenizerManager:
         for sampling in request.sampling:
             sampling.check_token_ids(self.model_info.vocab_size)
         self._replicas.check_rank(request.dp_rank)
-        arrival = Arrival(request.rid or uuid.uuid4().hex)
-        self._arrivals.add(arrival)
-        try:
+        with self._open.arriving(request.rid or uuid.uuid4().hex) as arrival:
             prompts = await self._pool.tokenize(request.prompts, max_tokens=self.model_info.context_length)
             self._check_alive()
             return self._dispatch(request, prompts, arrival, timing)
-        finally:
-            self._arrivals.discard(arrival)
-            self._note_if_idle()
 
     async def tokenize(self, prompt: Prompt, *, add_special_tokens: bool = True) -> list[int]:
         """Token ids of a prompt."""
@@ -128,15 +111,11 @@ class TokenizerManager:
 
     def abort(self, rid: str) -> None:
         """End every live request with this exact rid, those that are still being tokenised among them."""
-        for arrival in self._arrivals:
-            arrival.is_aborted = arrival.is_aborted or arrival.rid == rid
-        self._abort([i for request in self._requests_by_rid.get(rid, ()) for i in request.open_ids])
+        self._open.abort(rid)
 
     def abort_all(self) -> None:
         """End every live request, those that are still being tokenised among them."""
-        for arrival in self._arrivals:
-            arrival.is_aborted = True
-        self._abort(list(self._choices))
+        self._open.abort_all()
 
     async def flush_cache(self, *, timeout_s: float = 0.0) -> str | None:
         """Forget cached prefixes. None, or why it was not done."""
@@ -169,7 +148,7 @@ class TokenizerManager:
     @property
     def num_open(self) -> int:
         """Answers that have not had their last word."""
-        return len(self._choices)
+        return self._open.num_choices
 
     async def receive_forever(self) -> None:
         """Take messages from behind, until cancelled."""
@@ -184,11 +163,11 @@ class TokenizerManager:
     async def drain(self, timeout_s: float, *, hurry: asyncio.Event | None = None) -> None:
         """Take nothing new; let what runs finish for `timeout_s`, or until `hurry` is set; then end it."""
         self._is_draining = True
-        if await self._wait_until_idle(timeout_s, hurry):
+        if await self._open.wait_until_none(timeout_s, hurry):
             return
-        logger.warning("%d answers did not finish in time and are cut off", len(self._choices))
+        logger.warning("%d answers did not finish in time and are cut off", self._open.num_choices)
         self.abort_all()
-        if not await self._wait_until_idle(ABORT_GRACE_S):
+        if not await self._open.wait_until_none(ABORT_GRACE_S):
             self.fail_all("the server is shutting down")
 
     def fail_all(self, why: str) -> None:
@@ -196,12 +175,8 @@ class TokenizerManager:
         if self._failure is not None:
             return
         self._failure = why
-        for request in list(itertools.chain.from_iterable(self._requests_by_rid.values())):
-            request.fail(ServerNotReady(why))
-        self._choices.clear()
-        self._requests_by_rid.clear()
+        self._open.fail_all(lambda: ServerNotReady(why))
         self._control.fail_all(ServerNotReady(why))
-        self._note_if_idle()
 
     def lose_replica(self, dp_rank: int, why: str) -> None:
         """This replica is gone, and `why` says why. Its requests are going to end with an error."""
@@ -261,8 +236,7 @@ class TokenizerManager:
         if arrival.is_aborted:
             state.end_before_dispatch(ABORTED)
             return state
-        self._choices.update((choice.request_id, choice) for choice in state.choices)
-        self._requests_by_rid.setdefault(state.request_id, []).append(state)
+        self._open.add(state)
         for message in messages:
             self._sender.send(message)
         timing.note_dispatched()
@@ -283,42 +257,9 @@ class TokenizerManager:
                 assert_never(message)
 
     def _on_text(self, batch: TextBatch) -> None:
-        choices = self._choices
-        to_wake: dict[int, RequestState] = {}
-        start = 0
-        for request_id, text, num_tokens, cached_tokens in zip(
-            batch.request_ids, batch.texts, batch.num_tokens, batch.cached_tokens, strict=True
-        ):
-            end = start + num_tokens
-            choice = choices.get(request_id)
-            if choice is not None:
-                request = choice.generation
-                request.append(choice, text, batch.token_ids[start:end], cached_tokens)
-                to_wake[id(request)] = request
-            start = end
-        for finished in batch.finished:
-            choice = choices.pop(finished.request_id, None)
-            if choice is not None:
-                self._finish(choice, finished)
-                to_wake[id(choice.generation)] = choice.generation
-        for request in to_wake.values():
-            request.wake()
+        self._open.deliver(batch)
         if batch.finished:
             self._replicas.on_ended([finished.request_id for finished in batch.finished])
-            self._note_if_idle()
-
-    def _finish(self, choice: Choice, finished: RequestFinished) -> None:
-        request = choice.generation
-        if finished.reason.status_code >= 500:
-            # It may have failed on its way here, while the scheduler still runs it.
-            self._abort([choice.request_id])
-        request.finish(choice, finished)
-        if request.is_finished:
-            same_rid = self._requests_by_rid[request.request_id]
-            same_rid.remove(request)
-            if not same_rid:
-                del self._requests_by_rid[request.request_id]
-            logger.debug("request %s ended after %.3f s", request.request_id, request.timing.duration_s)
 
     def _abort(self, request_ids: list[RequestId]) -> None:
         if request_ids and self._failure is None:
@@ -327,17 +268,3 @@ class TokenizerManager:
     def _check_alive(self) -> None:
         if self._failure is not None:
             raise ServerNotReady(self._failure)
-
-    def _note_if_idle(self) -> None:
-        if not self._choices and not self._arrivals:
-            self._idle.set()
-
-    async def _wait_until_idle(self, timeout_s: float, hurry: asyncio.Event | None = None) -> bool:
-        """Whether no request is open; waits up to `timeout_s` for that."""
-        self._idle.clear()
-        self._note_if_idle()
-        waits = [asyncio.create_task(event.wait()) for event in (self._idle, hurry) if event is not None]
-        await asyncio.wait(waits, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
-        for wait in waits:
-            wait.cancel()
-        return self._idle.is_set()

@@ -1,0 +1,137 @@
+"""`OpenRequests`: every request that the front has not answered in full, by number and by name.
+
+Owns the table from a choice's number to its state: what arrives from behind goes to its request through `deliver`,
+where every token of every request passes. An entry leaves with its `RequestFinished`, and only then.
+Next on the request's path: managers/request_state.py
+"""
+
+import asyncio
+import itertools
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from managers.messages.base import RequestId
+from managers.messages.to_detokenizer import RequestFinished
+from managers.messages.to_tokenizer_manager import TextBatch
+from managers.request_state import Choice, RequestState
+from srt.errors import RequestError
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(eq=False, slots=True)
+class Arrival:
+    """A request that is being tokenised: it can be aborted too, and then ends before it is dispatched."""
+
+    rid: str
+    is_aborted: bool = False
+
+
+class OpenRequests:
+    """What is open. `send_abort` is given the numbers of choices that the scheduler is to end."""
+
+    def __init__(self, *, send_abort: Callable[[list[RequestId]], None]) -> None:
+        self._send_abort = send_abort
+        self._choices: dict[RequestId, Choice] = {}
+        self._requests_by_rid: dict[str, list[RequestState]] = {}
+        self._arrivals: set[Arrival] = set()
+        self._idle = asyncio.Event()
+
+    @property
+    def num_choices(self) -> int:
+        """Answers that have not had their last word."""
+        return len(self._choices)
+
+    @contextmanager
+    def arriving(self, rid: str) -> Iterator[Arrival]:
+        """A request that may be aborted by this name, and is waited for, while the context lasts."""
+        arrival = Arrival(rid)
+        self._arrivals.add(arrival)
+        try:
+            yield arrival
+        finally:
+            self._arrivals.discard(arrival)
+            self._note_if_idle()
+
+    def add(self, request: RequestState) -> None:
+        """From here on it gets what arrives for its choices."""
+        self._choices.update((choice.request_id, choice) for choice in request.choices)
+        self._requests_by_rid.setdefault(request.request_id, []).append(request)
+
+    def abort(self, rid: str) -> None:
+        """End every request with this exact rid, those that are still being tokenised among them."""
+        for arrival in self._arrivals:
+            arrival.is_aborted = arrival.is_aborted or arrival.rid == rid
+        self._abort([i for request in self._requests_by_rid.get(rid, ()) for i in request.open_ids])
+
+    def abort_all(self) -> None:
+        """End every request, those that are still being tokenised among them."""
+        for arrival in self._arrivals:
+            arrival.is_aborted = True
+        self._abort(list(self._choices))
+
+    def fail_all(self, make_error: Callable[[], RequestError]) -> None:
+        """Nothing more will arrive: every request ends with an error of its own."""
+        for request in list(itertools.chain.from_iterable(self._requests_by_rid.values())):
+            request.fail(make_error())
+        self._choices.clear()
+        self._requests_by_rid.clear()
+        self._note_if_idle()
+
+    def deliver(self, batch: TextBatch) -> None:
+        """Each row to its request, then wake the callers: once a request, however much has come."""
+        choices = self._choices
+        to_wake: dict[int, RequestState] = {}
+        start = 0
+        for request_id, text, num_tokens, cached_tokens in zip(
+            batch.request_ids, batch.texts, batch.num_tokens, batch.cached_tokens, strict=True
+        ):
+            end = start + num_tokens
+            choice = choices.get(request_id)
+            if choice is not None:
+                request = choice.generation
+                request.append(choice, text, batch.token_ids[start:end], cached_tokens)
+                to_wake[id(request)] = request
+            start = end
+        for finished in batch.finished:
+            choice = choices.pop(finished.request_id, None)
+            if choice is not None:
+                self._finish(choice, finished)
+                to_wake[id(choice.generation)] = choice.generation
+        for request in to_wake.values():
+            request.wake()
+        if batch.finished:
+            self._note_if_idle()
+
+    async def wait_until_none(self, timeout_s: float, hurry: asyncio.Event | None = None) -> bool:
+        """Whether no request is open; waits up to `timeout_s` for that, or until `hurry` is set."""
+        self._idle.clear()
+        self._note_if_idle()
+        waits = [asyncio.create_task(event.wait()) for event in (self._idle, hurry) if event is not None]
+        await asyncio.wait(waits, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+        for wait in waits:
+            wait.cancel()
+        return self._idle.is_set()
+
+    def _finish(self, choice: Choice, finished: RequestFinished) -> None:
+        request = choice.generation
+        if finished.reason.status_code >= 500:
+            # It may have failed on its way here, while the scheduler still runs it.
+            self._abort([choice.request_id])
+        request.finish(choice, finished)
+        if request.is_finished:
+            same_rid = self._requests_by_rid[request.request_id]
+            same_rid.remove(request)
+            if not same_rid:
+                del self._requests_by_rid[request.request_id]
+            logger.debug("request %s ended after %.3f s", request.request_id, request.timing.duration_s)
+
+    def _abort(self, request_ids: list[RequestId]) -> None:
+        if request_ids:
+            self._send_abort(request_ids)
+
+    def _note_if_idle(self) -> None:
+        if not self._choices and not self._arrivals:
+            self._idle.set()
