@@ -13,6 +13,8 @@ from srt.entrypoints.loads import Loads
 from srt.entrypoints.openai.chat.handler import ChatCompletions
 from srt.entrypoints.openai.completions.handler import Completions
 from srt.entrypoints.openai.models import Models
+from srt.entrypoints.rerank.handler import Rerank
+from srt.entrypoints.score.handler import Score
 from srt.entrypoints.server_description import ServerDescription
 from srt.entrypoints.tokenize import Tokenization
 from srt.server_args.server_args import ServerArgs
@@ -31,6 +33,9 @@ def build_routes(client: EngineClient, args: ServerArgs) -> list[BaseRoute]:
         Route("/v1/chat/completions", ChatCompletions(client), methods=["POST"]),
         Route("/v1/completions", Completions(client), methods=["POST"]),
         Route("/generate", Generate(client), methods=["POST", "PUT"]),
+        # How likely, how fitting
+        Route("/v1/score", Score(client), methods=["POST"]),
+        Route("/v1/rerank", Rerank(client), methods=["POST", "PUT"]),
         # The model and its tokens
         Route("/v1/models", models.list_models, methods=["GET"]),
         Route("/v1/models/{model:path}", models.get_model, methods=["GET"]),
