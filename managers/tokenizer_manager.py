@@ -105,9 +105,9 @@ class TokenizerManager:
         """Text of token ids."""
         return await self._pool.decode(token_ids, skip_special_tokens=skip_special_tokens)
 
-    def token_bytes(self, token_id: int) -> bytes:
+    def token_bytes(self, token_id: int, *, skip_special_tokens: bool = False) -> bytes:
         """What one token is in the text."""
-        return self._pool.token_bytes(token_id)
+        return self._pool.token_bytes(token_id, skip_special_tokens=skip_special_tokens)
 
     def abort(self, rid: str) -> None:
         """End every live request with this exact rid, those that are still being tokenised among them."""

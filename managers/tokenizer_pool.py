@@ -58,10 +58,10 @@ class TokenizerPool:
         """The text of ids. Raises InvalidRequest for one outside the vocabulary."""
         return await self._in_thread(self._decode, token_ids, skip_special_tokens)
 
-    def token_bytes(self, token_id: int) -> bytes:
+    def token_bytes(self, token_id: int, *, skip_special_tokens: bool = False) -> bytes:
         """What one token is in the text. Raises InvalidRequest for one outside the vocabulary."""
         self._check_ids((token_id,), param="tokens")
-        return self._tokenizer.token_bytes(token_id)
+        return self._tokenizer.token_bytes(token_id, skip_special_tokens=skip_special_tokens)
 
     def close(self) -> None:
         """Let the threads end; jobs that wait are dropped."""

@@ -206,11 +206,11 @@ class EngineClient(Protocol):
         """Text of token ids. Raises InvalidRequest for an id outside the vocabulary."""
         ...
 
-    def token_bytes(self, token_id: int) -> bytes:
+    def token_bytes(self, token_id: int, *, skip_special_tokens: bool = False) -> bytes:
         """What one token is in the text, alone; of a special token, its name. A lookup: cheap enough for every token.
 
-        Not always whole characters, and never touched by what precedes it. Raises InvalidRequest outside the
-        vocabulary.
+        Not always whole characters, and never touched by what precedes it. With `skip_special_tokens`, a special
+        token is nothing. Raises InvalidRequest outside the vocabulary.
         """
         ...
 

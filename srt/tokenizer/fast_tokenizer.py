@@ -58,11 +58,11 @@ class FastTokenizer:
         decoder = PieceDecoder(self._pieces[skip_special_tokens], at_sequence_start=True)
         return "".join(map(decoder.push, token_ids)) + decoder.finish()
 
-    def token_bytes(self, token_id: int) -> bytes:
-        """What one token is in the middle of a text; of a special token, its name. Empty for an unknown id."""
+    def token_bytes(self, token_id: int, *, skip_special_tokens: bool = False) -> bytes:
+        """What one token is in the middle of a text; of a special token, its name, unless skipped. Else empty."""
         if self._pieces is None:
-            return self._backend.decode([token_id], skip_special_tokens=False).encode()
-        piece = self._pieces[False][token_id]
+            return self._backend.decode([token_id], skip_special_tokens=skip_special_tokens).encode()
+        piece = self._pieces[skip_special_tokens][token_id]
         return piece.encode() if isinstance(piece, str) else piece
 
     def incremental_decoder(

@@ -37,8 +37,8 @@ class Tokenizer(Protocol):
         """Text of a whole sequence."""
         ...
 
-    def token_bytes(self, token_id: int) -> bytes:
-        """What one token is in the middle of a text; of a special token, its name. Empty for an unknown id."""
+    def token_bytes(self, token_id: int, *, skip_special_tokens: bool = False) -> bytes:
+        """What one token is in the middle of a text; of a special token, its name, unless skipped. Else empty."""
         ...
 
     def incremental_decoder(

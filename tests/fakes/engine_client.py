@@ -130,6 +130,7 @@ class FakeEngineClient:
     def __init__(self, *answers: Answer, model_info: ModelInfo = MODEL_INFO) -> None:
         self.model_info = model_info
         self.answers = deque(answers)
+        self.special_token_ids: frozenset[int] = frozenset()
         self.refusal: Exception | None = None  # raised by generate()
         self.is_dispatch_blocked = False  # generate() then waits for ever
         self.flush_refusal: str | None = None
@@ -186,9 +187,9 @@ class FakeEngineClient:
         self._check(token_ids)
         return bytes(token_ids).decode(errors="replace")
 
-    def token_bytes(self, token_id: int) -> bytes:
+    def token_bytes(self, token_id: int, *, skip_special_tokens: bool = False) -> bytes:
         self._check([token_id])
-        return bytes([token_id])
+        return b"" if skip_special_tokens and token_id in self.special_token_ids else bytes([token_id])
 
     def abort(self, rid: str) -> None:
         self.aborted_rids.append(rid)

@@ -45,8 +45,10 @@ class ByteTokenizer:
         decoder = self.incremental_decoder(skip_special_tokens=skip_special_tokens)
         return "".join(map(decoder.push, token_ids)) + decoder.finish()
 
-    def token_bytes(self, token_id: int) -> bytes:
-        return _BYTES_OF_ID[token_id] if token_id < VOCAB_SIZE else b""
+    def token_bytes(self, token_id: int, *, skip_special_tokens: bool = False) -> bytes:
+        if token_id >= (256 if skip_special_tokens else VOCAB_SIZE):
+            return b""
+        return _BYTES_OF_ID[token_id]
 
     def incremental_decoder(
         self, *, prompt_tail: Sequence[int] = (), skip_special_tokens: bool = True

@@ -118,6 +118,7 @@ def test_the_bytes_of_single_tokens_joined_are_the_text(smollm2: FastTokenizer) 
         token_ids = smollm2.encode(text, add_special_tokens=False)
         assert b"".join(map(smollm2.token_bytes, token_ids)) == text.encode()
     assert smollm2.token_bytes(2) == b"<|im_end|>"
+    assert smollm2.token_bytes(2, skip_special_tokens=True) == b""
 
 
 def test_the_vocabulary_counts_added_tokens_and_holes() -> None:
