@@ -10,6 +10,7 @@ from typing import Any, Literal, Protocol
 import msgspec
 
 from srt.constrained.grammar_spec import GrammarSpec
+from srt.errors import InvalidRequest
 from srt.sampling.params import SamplingParams
 
 
@@ -56,6 +57,10 @@ class ChatPrompt(msgspec.Struct, frozen=True, kw_only=True):
 Prompt = TextPrompt | TokenPrompt | ChatPrompt
 
 
+# Limits of what one request may ask about: of each position, and of its prompt in all.
+MAX_TOP_LOGPROBS, MAX_ASKED_LOGPROBS, MAX_PROMPT_LOGPROBS = 128, 1024, 1_000_000
+
+
 class LogprobOptions(msgspec.Struct, frozen=True, array_like=True, gc=False, kw_only=True):
     """Which log-probabilities a request wants, beside that of every token of its answer.
 
@@ -66,6 +71,30 @@ class LogprobOptions(msgspec.Struct, frozen=True, array_like=True, gc=False, kw_
     prompt_start: int | None = None  # from this position of the prompt on; None: of the answer only
     num_top: int = 0  # so many of the likeliest tokens of each position
     token_ids: tuple[int, ...] = ()  # and these tokens, at each position
+
+    def check(self, *, prompt_len: int, vocab_size: int) -> None:
+        """Raise InvalidRequest, which names the field, if this cannot be told of a prompt of `prompt_len` tokens."""
+        start = prompt_len if self.prompt_start is None else self.prompt_start
+        if not 0 <= start <= prompt_len:
+            raise InvalidRequest(
+                f"prompt_start must be between 0 and the prompt's {prompt_len} tokens, got {start}",
+                param="prompt_start",
+            )
+        if not 0 <= self.num_top <= MAX_TOP_LOGPROBS:
+            raise InvalidRequest(
+                f"num_top must be between 0 and {MAX_TOP_LOGPROBS}, got {self.num_top}", param="num_top"
+            )
+        if len(self.token_ids) > MAX_ASKED_LOGPROBS:
+            raise InvalidRequest(f"at most {MAX_ASKED_LOGPROBS} token_ids", param="token_ids")
+        if self.token_ids and not 0 <= min(self.token_ids) <= max(self.token_ids) < vocab_size:
+            raise InvalidRequest(f"token_ids must be between 0 and {vocab_size - 1}", param="token_ids")
+        num_values = (prompt_len - start) * (1 + self.num_top + len(self.token_ids))
+        if num_values > MAX_PROMPT_LOGPROBS:
+            raise InvalidRequest(
+                f"a request may ask for {MAX_PROMPT_LOGPROBS} log-probabilities of its prompt, "
+                f"this one asks for {num_values}; a later prompt_start makes it fewer",
+                param="prompt_start",
+            )
 
 
 class Logprobs(msgspec.Struct, array_like=True, gc=False, kw_only=True):
@@ -101,6 +130,7 @@ class GenerateRequest(msgspec.Struct, frozen=True, kw_only=True):
     grammars: Sequence[GrammarSpec | None] = ()
     stream: bool
     rid: str | None = None
+    rids: Sequence[str] = ()  # one a prompt, in place of `rid`; each can be aborted alone
     namespace: tuple[str, ...] = ()
     priority: int | None = None
     timeout_s: float | None = None
@@ -122,6 +152,7 @@ class GenerateChunk(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     cached_tokens: int
     finish: FinishReason | None = None
     num_trimmed_tokens: int = 0  # on the last chunk: so many ids at its end are no text (a stop token)
+    num_retractions: int = 0  # on the last chunk: how often it had to give way and went on later
     logprobs: Logprobs | None = None
     prompt_logprobs: Logprobs | None = None
 

@@ -10,6 +10,16 @@ from typing import Protocol
 import torch
 
 
+class LogitReader(Protocol):
+    """Looks at the logits of some tokens for a moment only: of a long prompt, all at once would fill the memory."""
+
+    rows: torch.Tensor  # (R,) int64, indices into T
+
+    def read(self, logits: torch.Tensor) -> None:
+        """The next few rows' (r, vocab_size), in the model's type: all of `rows` once, in their order."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForwardBatch:
     """T new tokens in B rows; S of the rows want logits (those whose last known token is in the batch).
@@ -27,6 +37,7 @@ class ForwardBatch:
     num_decode_rows: int  # the first so many rows have exactly one new token
     row_lens_host: tuple[int, ...]  # (B,) new tokens of each row
     seq_lens_host: tuple[int, ...]  # (B,)
+    also_reads: LogitReader | None = None  # of tokens beside `logit_rows`; the same rows on every rank
 
     @property
     def num_rows(self) -> int:

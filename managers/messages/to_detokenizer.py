@@ -31,6 +31,7 @@ class RequestFinished(msgspec.Struct, frozen=True, array_like=True, gc=False, kw
     cached_tokens: int
     text_end: int | None = None
     num_trimmed_tokens: int = 0
+    num_retractions: int = 0
 
 
 class RequestLogprobs(msgspec.Struct, frozen=True, array_like=True, gc=False, kw_only=True):

@@ -7,9 +7,12 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 
 from srt.distributed.collectives import TpGroup
-from srt.forward_batch import ForwardBatch
+from srt.forward_batch import ForwardBatch, LogitReader
 from srt.layers.linear import ColumnLinear
 from srt.util.math import ceil_div
+
+# Of those that are only looked at: so many logits at once, 16 MB in float32.
+LOGITS_PER_SLICE = 2**22
 
 
 class LmHead:
@@ -28,7 +31,16 @@ class LmHead:
 
     def __call__(self, hidden: torch.Tensor, batch: ForwardBatch) -> torch.Tensor:
         """(T, hidden_size) to (S, vocab_size), in the model's type."""
-        if batch.logit_rows.shape[0] == 0:
+        if batch.also_reads is not None:
+            self._let_read(hidden, batch.also_reads)
+        return self._logits(hidden, batch.logit_rows)
+
+    def _let_read(self, hidden: torch.Tensor, reader: LogitReader) -> None:
+        for rows in reader.rows.split(max(LOGITS_PER_SLICE // self._vocab_size, 1)):
+            reader.read(self._logits(hidden, rows.to(hidden.device)))
+
+    def _logits(self, hidden: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+        if rows.shape[0] == 0:
             return hidden.new_empty(0, self._vocab_size)
-        own_logits = self._product(hidden[batch.logit_rows])
+        own_logits = self._product(hidden[rows])
         return self._group.all_gather_columns(own_logits)[:, : self._vocab_size]
