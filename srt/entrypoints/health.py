@@ -1,4 +1,4 @@
-"""Is the server alive, and can it serve? And what is it?"""
+"""Is the server alive, and can it serve?"""
 
 import asyncio
 import logging
@@ -6,7 +6,6 @@ import logging
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-import srt
 from srt.engine_client import EngineClient, GenerateRequest, TokenPrompt
 from srt.entrypoints.choices import collect_choices
 from srt.errors import QueueFull, RequestFailed, ServerNotReady
@@ -46,11 +45,6 @@ class HealthChecks:
             if refusal.status != 503:
                 raise
         return JSONResponse(status)
-
-    async def describe(self, request: Request) -> Response:
-        """GET /: what answers here."""
-        name = self._client.model_info.served_model_name
-        return JSONResponse({"server": "lockstep", "version": srt.__version__, "model": name})
 
     def _status(self) -> dict[str, str]:
         """What may be said with a 200. Raises ServerNotReady."""

@@ -10,8 +10,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from srt.errors import PayloadTooLarge, Unauthorized
 
 # Probes of orchestrators cannot carry a key, and these answer from memory. /health_generate is not among them: it
-# costs a forward pass, which nobody should get without the key. Exact paths; a prefix would open what is added later.
-OPEN_PATHS = frozenset({"/health", "/ready", "/ping"})
+# costs a forward pass, which nobody should get without the key. /docs is a page that says nothing of this server, and
+# asks for the key itself. Exact paths; a prefix would open what is added later.
+OPEN_PATHS = frozenset({"/health", "/ready", "/ping", "/docs"})
 
 # Printable, no spaces: the label goes into logs and back into a header.
 _LABEL = re.compile(rb"[!-~]{1,128}")
@@ -54,9 +55,12 @@ class ApiKey:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Check, then pass on. Raises Unauthorized."""
         if self._key is not None and scope["path"] not in OPEN_PATHS:
-            scheme, _, token = _header(scope, b"authorization").partition(b" ")
-            if scheme.lower() != b"bearer" or not hmac.compare_digest(token.strip(), self._key):
-                raise Unauthorized("a valid API key is needed: Authorization: Bearer <key>")
+            # Anthropic's clients send theirs in a header of its own. Whoever sends both may mean either.
+            given = (_bearer_token(scope), _header(scope, b"x-api-key").strip())
+            if not any([hmac.compare_digest(token, self._key) for token in given]):
+                raise Unauthorized(
+                    "a valid API key is needed: Authorization: Bearer <key>, or x-api-key: <key>"
+                )
         await self._app(scope, receive, send)
 
 
@@ -87,6 +91,12 @@ class BodyLimit:
 
     def _too_large(self) -> PayloadTooLarge:
         return PayloadTooLarge(f"the body is longer than {self._max_body_bytes} bytes")
+
+
+def _bearer_token(scope: Scope) -> bytes:
+    """The token of the Authorization header; nothing if it has another scheme."""
+    scheme, _, token = _header(scope, b"authorization").partition(b" ")
+    return token.strip() if scheme.lower() == b"bearer" else b""
 
 
 def _header(scope: Scope, name: bytes) -> bytes:

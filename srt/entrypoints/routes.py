@@ -13,6 +13,7 @@ from srt.entrypoints.loads import Loads
 from srt.entrypoints.openai.chat.handler import ChatCompletions
 from srt.entrypoints.openai.completions.handler import Completions
 from srt.entrypoints.openai.models import Models
+from srt.entrypoints.openapi.handler import SelfDescription
 from srt.entrypoints.rerank.handler import Rerank
 from srt.entrypoints.score.handler import Score
 from srt.entrypoints.server_description import ServerDescription
@@ -26,6 +27,7 @@ def build_routes(client: EngineClient, args: ServerArgs) -> list[BaseRoute]:
     tokenization = Tokenization(client)
     health = HealthChecks(client)
     description = ServerDescription(client, args)
+    about = SelfDescription(client, args)
     loads = Loads(client)
     admin = Admin(client)
     return [
@@ -44,12 +46,14 @@ def build_routes(client: EngineClient, args: ServerArgs) -> list[BaseRoute]:
         Route("/detokenize", tokenization.detokenize, methods=["POST"]),
         Route("/v1/detokenize", tokenization.detokenize, methods=["POST"]),
         # Health
-        Route("/", health.describe, methods=["GET"]),
         Route("/health", health.check, methods=["GET"]),
         Route("/ready", health.check, methods=["GET"]),
         Route("/ping", health.check, methods=["GET"]),
         Route("/health_generate", health.check_by_generating, methods=["GET"]),
         # What runs here, and how busy it is
+        Route("/", about.about, methods=["GET"]),
+        Route("/docs", about.docs, methods=["GET"]),
+        Route("/openapi.json", about.openapi, methods=["GET"]),
         Route("/model_info", description.model_info, methods=["GET"]),
         Route("/get_model_info", description.model_info, methods=["GET"]),
         Route("/server_info", description.server_info, methods=["GET"]),

@@ -1,6 +1,5 @@
 """Liveness: out of memory, or with one token."""
 
-import json
 from typing import Any
 
 import pytest
@@ -51,9 +50,3 @@ async def test_a_busy_engine_is_not_ill() -> None:
 async def test_health_generate_fails_with_its_token(error: Exception) -> None:
     response = await ask(FakeEngineClient([error]), "GET", "/health_generate")
     assert response.status_code in (500, 503)
-
-
-async def test_the_root_says_what_this_is() -> None:
-    body = await get(FakeEngineClient(), "/")
-    assert body["server"] == "lockstep"
-    assert "\n" not in json.dumps(body)

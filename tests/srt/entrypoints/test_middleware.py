@@ -12,7 +12,7 @@ WITH_KEY = ServerArgs(api_key="s3cret")
 SMALL = ServerArgs(max_body_bytes=100)
 
 
-@pytest.mark.parametrize("path", ["/health", "/ready", "/ping"])
+@pytest.mark.parametrize("path", ["/health", "/ready", "/ping", "/docs"])
 async def test_a_probe_needs_no_key(path: str) -> None:
     response = await ask(FakeEngineClient(), "GET", path, args=WITH_KEY)
     assert response.status_code == 200
@@ -20,7 +20,17 @@ async def test_a_probe_needs_no_key(path: str) -> None:
 
 @pytest.mark.parametrize(
     "path",
-    ["/", "/v1/models", "/health_generate", "/healthy", "/health/", "/server_info", "/get_load", "/nowhere"],
+    [
+        "/",
+        "/openapi.json",
+        "/v1/models",
+        "/health_generate",
+        "/healthy",
+        "/health/",
+        "/server_info",
+        "/get_load",
+        "/nowhere",
+    ],
 )
 async def test_everything_else_needs_the_key(path: str) -> None:
     response = await ask(FakeEngineClient(), "GET", path, args=WITH_KEY)
@@ -43,6 +53,14 @@ async def test_the_right_key_opens(scheme: str) -> None:
     headers = {"authorization": f"{scheme} s3cret"}
     response = await ask(FakeEngineClient(), "GET", "/v1/models", headers=headers, args=WITH_KEY)
     assert response.status_code == 200
+
+
+@pytest.mark.parametrize("other", [{}, {"authorization": "Bearer none"}])
+async def test_the_key_may_come_as_anthropics_clients_send_it(other: dict[str, str]) -> None:
+    for key, status in (("s3cret", 200), ("wrong", 401), ("", 401)):
+        headers = {"x-api-key": key, **other}
+        response = await ask(FakeEngineClient(), "GET", "/v1/models", headers=headers, args=WITH_KEY)
+        assert response.status_code == status
 
 
 async def test_a_request_id_comes_back_and_names_the_request() -> None:
