@@ -20,10 +20,14 @@ class Content:
 
 @dataclass(frozen=True, slots=True)
 class CallBegin:
-    """The model calls `name`, its `index`-th call of this answer, from 0. Its arguments follow."""
+    """The model calls `name`, its `index`-th call of this answer, from 0. Its arguments follow.
+
+    Of the formats in which a model numbers its calls itself, `id` is what it wrote.
+    """
 
     index: int
     name: str
+    id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
