@@ -13,16 +13,34 @@ ARGUMENT_KEYS = ("arguments", "parameters")
 NO_ARGUMENTS = "{}"
 
 
-def read_call_object(reading: CallReading) -> Reading[bool]:
+# What a call may have beside its name and arguments, if nothing in front of it says that it is one.
+HARMLESS_KEYS = ("id", "type")
+
+
+def read_call_object(reading: CallReading, *, has_marker: bool = True) -> Reading[bool]:
     """One call. False if it is none or not whole; what breaks it is unread."""
-    call = _CallObject(reading)
+    call = _CallObject(reading, has_marker=has_marker)
     is_closed = yield from _read_members(call)
     return call.is_whole or (is_closed and call.try_end())
 
 
+def read_call_array(reading: CallReading) -> Reading[None]:
+    """Calls up to the end of their array, whose beginning is read. What breaks it is unread."""
+    reader = reading.reader
+    yield from reader.skip_whitespace()
+    while (yield from read_call_object(reading)):
+        reader.remember()
+        yield from reader.skip_whitespace()
+        if not (yield from reader.accept(",")):
+            if (yield from reader.accept("]")):
+                reader.forget()
+            return
+        yield from reader.skip_whitespace()
+
+
 def read_arguments(reading: CallReading, name: str, call_id: str | None = None) -> Reading[bool]:
     """The arguments of a call whose name is known. False as above."""
-    call = _CallObject(reading, name, call_id)
+    call = _CallObject(reading, name=name, call_id=call_id)
     yield from reading.reader.skip_whitespace()
     is_closed = yield from _read_arguments(call)
     return call.is_whole or (is_closed and call.try_end())
@@ -31,10 +49,18 @@ def read_arguments(reading: CallReading, name: str, call_id: str | None = None) 
 class _CallObject:
     """What is known of a call."""
 
-    __slots__ = ("call_id", "early_arguments", "has_arguments", "is_whole", "name", "reading")
+    __slots__ = ("call_id", "early_arguments", "has_arguments", "has_marker", "is_whole", "name", "reading")
 
-    def __init__(self, reading: CallReading, name: str | None = None, call_id: str | None = None) -> None:
+    def __init__(
+        self,
+        reading: CallReading,
+        *,
+        name: str | None = None,
+        call_id: str | None = None,
+        has_marker: bool = True,
+    ) -> None:
         self.reading = reading
+        self.has_marker = has_marker
         self.name = name
         self.call_id = call_id
         self.early_arguments: list[str] = []  # that came before the name
@@ -96,6 +122,8 @@ def _read_member(call: _CallObject) -> Reading[bool]:
         return call.has_known_name
     if key in ARGUMENT_KEYS and not call.has_arguments:
         return (yield from _read_arguments(call))
+    if key not in HARMLESS_KEYS and not call.has_marker:
+        return False
     return (yield from reader.read_json(_ignore))
 
 
