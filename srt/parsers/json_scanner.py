@@ -3,9 +3,11 @@
 Looks at every character once and keeps none of them. Numbers, escapes and blanks are checked, not read.
 """
 
+import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import Enum, auto
+from typing import Protocol
 
 WHITESPACE = " \t\r\n"
 
@@ -48,6 +50,27 @@ _NUMBER_STEPS: Mapping[str, Mapping[str, str]] = {
 }
 _NUMBER_ENDS = ("zero", "integer", "fraction", "power")
 _NUMBER_RUNS = ("integer", "fraction", "power")
+
+
+class Scanner(Protocol):
+    """Where a value ends that is written in some notation. See JsonScanner."""
+
+    is_broken: bool
+    raw_controls: list[int]
+
+    @property
+    def is_whole(self) -> bool:
+        """The value has ended."""
+        ...
+
+    @property
+    def may_end(self) -> bool:
+        """If the text ends here, the value is whole."""
+        ...
+
+    def scan(self, text: str, position: int) -> int:
+        """Go on at `position`; where the value ends or breaks, or the text's length."""
+        ...
 
 
 class JsonScanner:
@@ -207,3 +230,15 @@ def _end_of(pattern: re.Pattern[str], text: str, position: int) -> int:
     found = pattern.match(text, position)
     assert found is not None, "these patterns match the empty text, too"
     return found.end()
+
+
+def escape_controls(text: str, controls: Sequence[int]) -> str:
+    """The text with the control characters at these places written as JSON wants them."""
+    if not controls:
+        return text
+    pieces: list[str] = []
+    start = 0
+    for position in controls:
+        pieces += (text[start:position], json.dumps(text[position])[1:-1])
+        start = position + 1
+    return "".join((*pieces, text[start:]))

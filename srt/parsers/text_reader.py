@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Generator
 from typing import TypeVar
 
-from srt.parsers.json_scanner import WHITESPACE, JsonScanner
+from srt.parsers.json_scanner import WHITESPACE, JsonScanner, Scanner, escape_controls
 from srt.parsers.markers import Markers
 
 T = TypeVar("T")
@@ -130,12 +130,16 @@ class TextReader:
 
         The one thing that is mended is a raw line break or other control character in a string: it is escaped.
         """
-        scanner = JsonScanner()
+        return (yield from self.read_value(JsonScanner(), emit))
+
+    def read_value(self, scanner: Scanner, emit: Callable[[str], None]) -> Reading[bool]:
+        """The same for a value of any notation."""
         while True:
-            end = scanner.scan(self._text, self._position)
-            if end > self._position:
-                controls = [position - self._position for position in scanner.raw_controls]
-                emit(_escaped(self._take(end - self._position), controls))
+            start = self._position
+            end = scanner.scan(self._text, start)
+            if end > start:
+                controls = [position - start for position in scanner.raw_controls]
+                emit(escape_controls(self._take(end - start), controls))
             if scanner.is_whole or scanner.is_broken or self._has_ended:
                 return scanner.may_end and not scanner.is_broken
             yield
@@ -170,14 +174,3 @@ class TextReader:
         if self._remembered is not None:
             self._remembered.append(text)
         return text
-
-
-def _escaped(text: str, controls: list[int]) -> str:
-    if not controls:
-        return text
-    pieces = []
-    start = 0
-    for position in controls:
-        pieces += [text[start:position], json.dumps(text[position])[1:-1]]
-        start = position + 1
-    return "".join([*pieces, text[start:]])

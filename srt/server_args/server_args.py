@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from srt.server_args.decoding_args import DecodingArgs
 from srt.server_args.http_args import HttpArgs
 from srt.server_args.kernel_args import KernelArgs
 from srt.server_args.memory_args import MemoryArgs
@@ -12,5 +13,14 @@ from srt.server_args.schedule_args import ScheduleArgs
 
 
 @dataclass(frozen=True, kw_only=True)
-class ServerArgs(ModelArgs, HttpArgs, ScheduleArgs, MemoryArgs, ParallelArgs, KernelArgs, ObservabilityArgs):
+class ServerArgs(
+    ModelArgs,
+    HttpArgs,
+    ScheduleArgs,
+    MemoryArgs,
+    ParallelArgs,
+    KernelArgs,
+    DecodingArgs,
+    ObservabilityArgs,
+):
     """All flag groups in one value; every field is a flag of the same name."""

@@ -157,8 +157,9 @@ def _read_arguments(call: _CallObject) -> Reading[bool]:
 
 
 def is_json_object(text: str) -> bool:
-    """Whether a text is a whole JSON object."""
+    """Whether a text is a whole JSON object, and can be sent."""
     try:
+        text.encode()
         return isinstance(json.loads(text, parse_int=str, parse_constant=_refuse), dict)
     except (ValueError, RecursionError):
         return False

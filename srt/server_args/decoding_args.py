@@ -1,0 +1,19 @@
+"""How answers are read and shaped."""
+
+from dataclasses import dataclass
+
+from srt.server_args.flag import flag
+
+
+@dataclass(frozen=True, kw_only=True)
+class DecodingArgs:
+    """Decoding flags."""
+
+    tool_call_parser: str = flag(
+        "auto",
+        help="Format of the model's tool calls (docs/tools_and_reasoning.md lists them), auto or none. "
+        "auto: the one that its chat template writes.",
+    )
+    reasoning_parser: str = flag(
+        "auto", help="The same for what the model thinks aloud, told apart from its answer."
+    )
