@@ -24,6 +24,7 @@ from srt.configs.checkpoint import find_model
 from srt.configs.load import load_model_config
 from srt.configs.model_config import ModelConfig
 from srt.engine_client import ModelInfo
+from srt.parsers.detect import ParserChoices, check_parser_names, choose_parsers
 from srt.runtime_plan.resolve import resolve_load_balance
 from srt.server_args.server_args import ServerArgs
 from srt.tokenizer.load import load_tokenizer, prepare_tokenizer
@@ -41,6 +42,7 @@ class FoundModel:
 
 def find_and_prepare_model(args: ServerArgs) -> FoundModel:
     """Find the checkpoint, read its configuration, convert its tokenizer if need be. Raises StartupError."""
+    check_parser_names(args.tool_call_parser, args.reasoning_parser)
     path = find_model(args.model_path)
     config = load_model_config(path)
     folder = prepare_tokenizer(Path(args.tokenizer_path) if args.tokenizer_path else path)
@@ -72,7 +74,9 @@ async def launch(args: ServerArgs, model: FoundModel) -> AsyncIterator[RunningEn
             if args.dp_size > 1:
                 method, why = _load_balance(args)
                 facts = {**facts, "load_balance_method": method, "load_balance_method_reason": why}
-            model_info = _model_info(args, model, facts, pool)
+            parsers = choose_parsers(args.tool_call_parser, args.reasoning_parser, pool.chat_template)
+            model_info = _model_info(args, model, facts, pool, parsers)
+            facts = {**facts, **parsers.facts()}
             logger.info("started:\n%s", "\n".join(startup_summary(model_info, facts)))
             keep_out_of_garbage_collection()
             async with _connected(model_info, pool, addresses, args, tree) as client:
@@ -168,7 +172,9 @@ def _tokenizer_pool(args: ServerArgs, model: FoundModel) -> TokenizerPool:
     return TokenizerPool(tokenizer, vocab_size=model.config.vocab_size)
 
 
-def _model_info(args: ServerArgs, model: FoundModel, facts: Facts, pool: TokenizerPool) -> ModelInfo:
+def _model_info(
+    args: ServerArgs, model: FoundModel, facts: Facts, pool: TokenizerPool, parsers: ParserChoices
+) -> ModelInfo:
     # An answer lives in the KV cache, so the cache bounds it as the model does.
     context_length = min(int(facts["context_length"] or 0), int(facts["max_total_num_tokens"] or 0))
     path = str(model.config.path)
@@ -183,4 +189,6 @@ def _model_info(args: ServerArgs, model: FoundModel, facts: Facts, pool: Tokeniz
         vocab_size=model.config.vocab_size,
         has_chat_template=pool.has_chat_template,
         default_sampling=model.config.default_sampling,
+        tool_call_parser=parsers.tool_calls.name,
+        reasoning_parser=parsers.reasoning.name,
     )

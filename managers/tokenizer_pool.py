@@ -46,6 +46,11 @@ class TokenizerPool:
         """Whether messages can be rendered."""
         return self._tokenizer.chat_template is not None
 
+    @property
+    def chat_template(self) -> str | None:
+        """The template's source."""
+        return self._tokenizer.chat_template
+
     async def tokenize(self, prompts: Sequence[Prompt], *, max_tokens: int) -> list[TokenizedPrompt]:
         """All prompts of one request, in one job. Raises RequestError for an empty, too long or wrong one."""
         return await self._in_thread(self._tokenize, prompts, max_tokens)

@@ -34,6 +34,8 @@ class ServerDescription:
                 "context_length": model.context_length,
                 "vocab_size": model.vocab_size,
                 "has_chat_template": model.has_chat_template,
+                "tool_call_parser": model.tool_call_parser,
+                "reasoning_parser": model.reasoning_parser,
             }
         )
 

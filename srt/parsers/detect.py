@@ -3,7 +3,7 @@
 A template shows the model its own calls and reasoning in the format in which it is to write them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from srt.parsers.registry import reasoning_format, tool_call_format
@@ -59,6 +59,23 @@ class ParserChoice:
     reason: str
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ParserChoices:
+    """Both of a model's formats."""
+
+    tool_calls: ParserChoice
+    reasoning: ParserChoice
+
+    def facts(self) -> Mapping[str, str | None]:
+        """For the lines that are logged at the start."""
+        return {
+            "tool_call_parser": self.tool_calls.name,
+            "tool_call_parser_reason": self.tool_calls.reason,
+            "reasoning_parser": self.reasoning.name,
+            "reasoning_parser_reason": self.reasoning.reason,
+        }
+
+
 def check_parser_names(tool_call_parser: str, reasoning_parser: str) -> None:
     """Raise StartupError for a name that is none, and list those there are."""
     if tool_call_parser not in (AUTO, NONE):
@@ -67,14 +84,12 @@ def check_parser_names(tool_call_parser: str, reasoning_parser: str) -> None:
         reasoning_format(reasoning_parser)
 
 
-def choose_tool_call_parser(asked: str, template: str | None) -> ParserChoice:
-    """What `--tool-call-parser` means for a model with this template."""
-    return _choose(asked, template, TOOL_CALL_SIGNS)
-
-
-def choose_reasoning_parser(asked: str, template: str | None) -> ParserChoice:
-    """What `--reasoning-parser` means for a model with this template."""
-    return _choose(asked, template, REASONING_SIGNS)
+def choose_parsers(tool_call_parser: str, reasoning_parser: str, template: str | None) -> ParserChoices:
+    """What the flags, checked, mean for a model with this template."""
+    return ParserChoices(
+        tool_calls=_choose(tool_call_parser, template, TOOL_CALL_SIGNS),
+        reasoning=_choose(reasoning_parser, template, REASONING_SIGNS),
+    )
 
 
 def _choose(asked: str, template: str | None, signs: Sequence[Signs]) -> ParserChoice:
