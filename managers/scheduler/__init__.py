@@ -11,5 +11,6 @@ request_memory  KV slots taken and given back, nowhere else       invariants: wh
 batch           those rows as a ForwardBatch
 rank_broadcast  the tick: same inputs, and the proof of the same decisions (decision_digest)
 result_processor  requests grow and end (finish, stop_strings, seen_tokens)
+logprob_teller  what requests want to know of probabilities (logprob_keeper: one request's)
 output_builder  what the detokenizer is told                      stats: what people and routers are told
 """

@@ -6,7 +6,7 @@ Next on the request's path: srt/model_executor/model_runner.py
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -15,7 +15,7 @@ import torch
 
 from managers.scheduler.request import Request
 from mem_cache.prefix_cache import Slots
-from srt.forward_batch import ForwardBatch
+from srt.forward_batch import ForwardBatch, LogitReader
 from srt.sampling.batch_params import SampleRow
 
 
@@ -30,13 +30,17 @@ class Row(NamedTuple):
 class Batch:
     """One step's work. `starts` are the positions of the rows' first new tokens.
 
-    `sampling` are the rows, by index, that get a token, in the order of the logits.
+    `sampling` are the rows, by index, that get a token, in the order of the logits; `telling` are the places in it
+    of those that want to know its logprob. `prompt_spans` are rows, by index, that want to know about the prompt, and
+    the positions whose logits tell them.
     """
 
     rows: list[Row]
     starts: list[int]
     num_decode_rows: int
     sampling: list[int]
+    telling: list[int] = field(default_factory=list)
+    prompt_spans: list[tuple[int, range]] = field(default_factory=list)
 
     @staticmethod
     def begin(rows: Sequence[Row]) -> "Batch":
@@ -45,20 +49,27 @@ class Batch:
         ordered = decode + [row for row in rows if row.num_tokens != 1]
         starts: list[int] = []
         sampling: list[int] = []
+        telling: list[int] = []
+        prompt_spans: list[tuple[int, range]] = []
         for index, (request, num_tokens) in enumerate(ordered):
             starts.append(request.num_computed)
             samples = num_tokens == request.num_uncomputed and request.rules.max_new_tokens > 0
+            if request.logprobs is not None:
+                if positions := request.logprobs.begin_step(request.num_computed, num_tokens):
+                    prompt_spans.append((index, positions))
+                if samples:
+                    telling.append(len(sampling))
             if samples:
                 sampling.append(index)
             request.begin_step(num_tokens, samples=samples)
-        return Batch(ordered, starts, len(decode), sampling)
+        return Batch(ordered, starts, len(decode), sampling, telling, prompt_spans)
 
     @property
     def num_tokens(self) -> int:
         """New tokens of all rows."""
         return sum(row.num_tokens for row in self.rows)
 
-    def forward_batch(self, slot_table: Slots) -> ForwardBatch:
+    def forward_batch(self, slot_table: Slots, also_reads: LogitReader | None = None) -> ForwardBatch:
         """What the model reads, on the host. `slot_table` has a row for each of ours, this step's slots included."""
         lens = np.array([row.num_tokens for row in self.rows], np.int64)
         starts = np.array(self.starts, np.int64)
@@ -83,6 +94,7 @@ class Batch:
             num_decode_rows=self.num_decode_rows,
             row_lens_host=tuple(lens.tolist()),
             seq_lens_host=tuple(seq_lens.tolist()),
+            also_reads=also_reads,
         )
 
     def sample_rows(self) -> list[SampleRow]:

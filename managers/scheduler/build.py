@@ -8,6 +8,7 @@ from managers.scheduler.decision_digest import DecisionDigest
 from managers.scheduler.decode_reserve import DecodeReserve
 from managers.scheduler.forward_thread import HereAndNow, InThread
 from managers.scheduler.intake import RequestIntake
+from managers.scheduler.logprob_teller import LogprobTeller
 from managers.scheduler.output_builder import OutputBuilder
 from managers.scheduler.priorities import NO_PRIORITIES, PriorityRules
 from managers.scheduler.queue_limit import QueueLimit
@@ -78,9 +79,9 @@ def build_scheduler(
     tokenizer: Tokenizer,
     outbox: Outbox,
     facts: Facts | None = None,
-    logs_steps: bool = True,
+    is_talking: bool = True,
 ) -> Scheduler:
-    """An idle scheduler, whole. One rank of a group is enough to log the steps of all."""
+    """An idle scheduler, whole. One rank of a group talks for all: it logs, and tells log-probabilities."""
     digest = DecisionDigest()
     memory = RequestMemory(lambda: _build_books(settings), digest)
     waiting = WaitingQueue(settings.policy, seed=settings.policy_seed)
@@ -110,10 +111,11 @@ def build_scheduler(
         digest=digest,
         output=OutputBuilder(settings.stream_interval),
         outbox=outbox,
-        keeper=StatsKeeper(settings.decode_log_interval if logs_steps else None),
+        keeper=StatsKeeper(settings.decode_log_interval if is_talking else None),
         facts=facts or {},
         queue_limit=QueueLimit(settings.max_queued_requests),
         deadlines=Deadlines(settings.waiting_timeout_s, settings.running_timeout_s),
+        teller=LogprobTeller(is_talking=is_talking),
     )
 
 

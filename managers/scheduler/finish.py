@@ -55,9 +55,13 @@ class FinishRules:
         inside = sorted(token_id for token_id in self.stop_token_ids if 0 <= token_id < self.vocab_size)
         return np.array(inside, np.int64) if inside and self.min_new_tokens > 0 else None
 
+    def is_token(self, token_id: int) -> bool:
+        """Whether it is one at all."""
+        return 0 <= token_id < self.vocab_size
+
     def decide(self, num_output: int, token_id: int, stop_match: StopMatch | None) -> Finish | None:
         """Whether the request ends with `token_id`, its `num_output`-th token; None: it goes on."""
-        if not 0 <= token_id < self.vocab_size:
+        if not self.is_token(token_id):
             return broken(f"the model gave no valid token (got {token_id})")
         if stop_match is not None and num_output >= self.min_new_tokens:
             end = stop_match.start if self.trims_stop else stop_match.end

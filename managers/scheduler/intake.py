@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from managers.messages import RequestId, TokenizedRequest
 from managers.scheduler.finish import Finish, FinishRules, refused
+from managers.scheduler.logprob_keeper import LogprobKeeper
 from managers.scheduler.priorities import PriorityRules
 from managers.scheduler.request import Request, tail_of
 from managers.scheduler.seen_tokens import SeenTokens
@@ -72,12 +73,15 @@ class RequestIntake:
             seen_tokens=SeenTokens(prompt_ids) if sampling.has_penalties else None,
             stop_strings=self._stop_strings(message, prompt_ids) if sampling.stop else None,
             banned_ids=rules.banned_ids(),
+            logprobs=None if message.logprobs is None else LogprobKeeper(message.logprobs, prompt_ids),
         )
 
     def _leader(self, message: TokenizedRequest, live: Mapping[RequestId, Request]) -> Request | None:
         # A leader must have arrived before its followers, so waiting for it cannot go in circles.
         if message.group_leader is None or not self._shares_prefixes:
             return None
+        if message.logprobs is not None and message.logprobs.prompt_start is not None:
+            return None  # it computes most of the prompt in any case
         return live.get(message.group_leader)
 
     def _problem(self, message: TokenizedRequest, prompt_ids: npt.NDArray[np.int32]) -> str | None:
@@ -87,6 +91,8 @@ class RequestIntake:
             return f"token ids must be between 0 and {self._vocab_size - 1}"
         try:
             message.sampling.check_token_ids(self._vocab_size)
+            if message.logprobs is not None:
+                message.logprobs.check(prompt_len=len(prompt_ids), vocab_size=self._vocab_size)
         except InvalidRequest as error:
             return error.message
         num_tokens = len(prompt_ids) + (message.sampling.max_new_tokens or 0)

@@ -5,7 +5,7 @@ everything at its end. A request is opened with its first tokens and finished ex
 Next on the request's path: managers/detokenizer_manager.py
 """
 
-from managers.messages import RequestFinished, RequestId, RequestOpened, TokenBatch
+from managers.messages import RequestFinished, RequestId, RequestLogprobs, RequestOpened, TokenBatch
 from managers.scheduler.finish import Finish
 from managers.scheduler.request import Request
 
@@ -29,6 +29,8 @@ class OutputBuilder:
         """`request` has ended; send what was held back, and the last word."""
         if request.num_output > request.num_emitted:
             self._emit(request)
+        elif request.logprobs is not None and request.logprobs.has_prompt_to_tell:
+            self._logprobs.append(request.logprobs.take(request.id))
         self._finished.append(
             RequestFinished(
                 request_id=request.id,
@@ -38,6 +40,7 @@ class OutputBuilder:
                 cached_tokens=request.num_cached_tokens or 0,
                 text_end=finish.text_end,
                 num_trimmed_tokens=finish.num_trimmed_tokens,
+                num_retractions=request.num_retractions,
             )
         )
 
@@ -63,6 +66,7 @@ class OutputBuilder:
             token_ids=self._token_ids,
             opened=self._opened,
             finished=self._finished,
+            logprobs=self._logprobs,
         )
         self._clear()
         return batch
@@ -84,6 +88,8 @@ class OutputBuilder:
         self._request_ids.append(request.id)
         self._num_tokens.append(len(unsent))
         self._token_ids += unsent
+        if request.logprobs is not None:
+            self._logprobs.append(request.logprobs.take(request.id))
 
     def _clear(self) -> None:
         self._request_ids: list[RequestId] = []
@@ -91,3 +97,4 @@ class OutputBuilder:
         self._token_ids: list[int] = []
         self._opened: list[RequestOpened] = []
         self._finished: list[RequestFinished] = []
+        self._logprobs: list[RequestLogprobs] = []

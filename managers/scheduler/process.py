@@ -75,7 +75,7 @@ def run(
         tokenizer=load_tokenizer(Path(tokenizer_folder)),
         outbox=outbox,
         facts=facts,
-        logs_steps=rank_info.is_leader,
+        is_talking=rank_info.is_leader,
     )
     _serve(scheduler, group, inbox, outbox, addresses, facts)
 

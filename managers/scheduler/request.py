@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from managers.messages.base import RequestId
 from managers.scheduler.finish import FinishRules
+from managers.scheduler.logprob_keeper import LogprobKeeper
 from managers.scheduler.seen_tokens import SeenTokens
 from managers.scheduler.stop_strings import StopStrings
 from mem_cache.prefix_cache import Namespace, PrefixNode, TokenIds
@@ -89,6 +90,7 @@ class Request:
     stop_strings: StopStrings | None = None
     banned_ids: npt.NDArray[np.int64] | None = None  # before min_new_tokens
     priority: int = 0  # higher is more urgent
+    logprobs: LogprobKeeper | None = None  # for those few that want to know
 
     stage: Stage = Stage.WAITING
     output_ids: list[int] = field(default_factory=list)
@@ -127,6 +129,16 @@ class Request:
     def num_tokens(self) -> int:
         """Known tokens: prompt and output."""
         return len(self.prompt_ids) + len(self.output_ids)
+
+    @property
+    def num_matchable(self) -> int:
+        """How many of its first tokens may be taken from the cache.
+
+        Never the last known one, whose logits give the next; nor those whose logits tell the prompt's logprobs.
+        """
+        num_tokens = self.num_tokens - 1
+        num_skippable = self.logprobs.num_skippable if self.logprobs is not None else None
+        return num_tokens if num_skippable is None else min(num_tokens, num_skippable)
 
     @property
     def num_uncomputed(self) -> int:

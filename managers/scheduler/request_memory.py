@@ -232,5 +232,4 @@ def _num_slots(request: Request) -> int:
 
 
 def _matchable(request: Request) -> TokenIds:
-    """All but the last known token, which is always computed: its logits give the next one."""
-    return request.token_ids(0, request.num_tokens - 1)
+    return request.token_ids(0, request.num_matchable)

@@ -79,6 +79,8 @@ class ResultProcessor:
         self._memory.share(request)
         if request.has_computed_prompt or request.num_computed < request.prompt_len:
             return
+        if request.logprobs is not None and request.logprobs.is_awaiting:
+            return  # with overlap, its last chunk is still on the way
         request.has_computed_prompt = True
         if request.rules.max_new_tokens == 0:
             self.retire(request, LENGTH)

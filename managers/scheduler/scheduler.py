@@ -40,6 +40,7 @@ from managers.scheduler.finish import CLIENT_LEFT, Finish, broken
 from managers.scheduler.forward_thread import ForwardPass, ForwardStarter
 from managers.scheduler.intake import RequestIntake
 from managers.scheduler.invariants import check_idle, is_balanced
+from managers.scheduler.logprob_teller import LogprobTeller
 from managers.scheduler.output_builder import OutputBuilder
 from managers.scheduler.queue_limit import EVICTED, QueueLimit
 from managers.scheduler.request import Request, Stage
@@ -49,6 +50,7 @@ from managers.scheduler.stats import LoadReports, SchedulerStats, StatsKeeper, l
 from managers.scheduler.step_planner import StepPlan, StepPlanner
 from managers.scheduler.waiting_queue import WaitingQueue
 from srt.sampling.batch_params import SampleRow
+from srt.sampling.logprobs import LogprobReader
 
 logger = logging.getLogger(__name__)
 
@@ -76,6 +78,7 @@ class InFlight:
     turn: "Turn"
     batch: Batch
     forward: ForwardPass
+    reader: LogprobReader | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +113,7 @@ class Scheduler:
         facts: Facts,
         queue_limit: QueueLimit,
         deadlines: Deadlines,
+        teller: LogprobTeller,
     ) -> None:
         self._intake = intake
         self._waiting = waiting
@@ -125,6 +129,7 @@ class Scheduler:
         self._facts = facts
         self._queue_limit = queue_limit
         self._deadlines = deadlines
+        self._teller = teller
         self._results = ResultProcessor(waiting, memory, output, digest)
         self._loads = LoadReports()
         self._live: dict[RequestId, Request] = {}
@@ -196,11 +201,14 @@ class Scheduler:
         if turn.batch is None:
             return None
         slot_table = self._memory.slot_table([row.request for row in turn.batch.rows])
-        return InFlight(turn, turn.batch, self._forward.start(turn.batch.forward_batch(slot_table)))
+        reader = self._teller.reader(turn.batch)
+        forward = self._forward.start(turn.batch.forward_batch(slot_table, reader))
+        return InFlight(turn, turn.batch, forward, reader)
 
     def _grow(self, flight: InFlight) -> npt.NDArray[np.int64]:
         """Wait for the logits, sample; the requests have their tokens then."""
         logits = flight.forward.result()
+        self._teller.keep(flight.batch, logits)
         token_ids = np.empty(0, np.int64)
         if flight.batch.sampling:
             token_ids = self._sampler.sample(logits, flight.batch.sample_rows())
@@ -209,6 +217,7 @@ class Scheduler:
 
     def _judge(self, flight: InFlight, token_ids: npt.NDArray[np.int64]) -> None:
         self._keeper.throughput.add(len(token_ids), flight.turn.clock)
+        self._teller.tell(flight.batch, token_ids, flight.reader)
         self._forget(self._results.judge(flight.batch, token_ids))
         if self._keeper.is_log_due(flight.batch):
             log_step(flight.batch, flight.turn.admitted, self.stats())
@@ -263,7 +272,7 @@ class Scheduler:
             return
         self._digest.record(Decision.ARRIVE, (request.id, request.arrival, request.prompt_len))
         if request.waits_for_leader:
-            request.num_expected_cached = request.prompt_len - 1
+            request.num_expected_cached = request.num_matchable
         else:
             request.num_expected_cached = self._memory.num_cached(request)
         self._live[request.id] = request

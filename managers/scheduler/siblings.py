@@ -45,6 +45,6 @@ class PrefixMakers:
         maker = self._makers.get(key)
         if maker is None:
             return None
-        num_shared = num_common(request.prompt_ids[:-1], maker.prompt_ids)
+        num_shared = num_common(request.prompt_ids[: request.num_matchable], maker.prompt_ids)
         num_tokens = round_down(num_shared, self._page_size)
         return Sibling(maker, num_tokens) if num_tokens - maker.num_computed >= LEAST_SHARED else None

@@ -36,8 +36,10 @@ class LmHead:
         return self._logits(hidden, batch.logit_rows)
 
     def _let_read(self, hidden: torch.Tensor, reader: LogitReader) -> None:
-        for rows in reader.rows.split(max(LOGITS_PER_SLICE // self._vocab_size, 1)):
-            reader.read(self._logits(hidden, rows.to(hidden.device)))
+        rows = reader.rows.to(hidden.device)
+        num_rows = max(LOGITS_PER_SLICE // self._vocab_size, 1)
+        for start in range(0, rows.shape[0], num_rows):
+            reader.read(self._logits(hidden, rows[start : start + num_rows]))
 
     def _logits(self, hidden: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
         if rows.shape[0] == 0:

@@ -16,6 +16,7 @@ from tests.fakes.tokenizer import EOS_ID, VOCAB_SIZE
 
 ALPHABET = b"abcdefgh"
 FIRST_CHOICE, SECOND_CHOICE = 2.0, 1.0  # logits; all others are 0
+ROWS_READ_AT_ONCE = 3  # of what is only looked at
 
 
 def choices(token_ids: Sequence[int]) -> tuple[int, int]:
@@ -46,16 +47,23 @@ class FakeModelRunner:
         self.token_of_slot[out_slots] = batch.input_ids.numpy()
         self.position_of_slot[out_slots] = batch.positions.numpy()
         row_ends = batch.row_starts.numpy()[1:] - 1
-        logits = np.zeros((len(batch.logit_rows), self.vocab_size), np.float32)
-        for index, logit_row in enumerate(batch.logit_rows.tolist()):
-            row = int(np.searchsorted(row_ends, logit_row))
-            assert row_ends[row] == logit_row, "logits are wanted in the middle of a row"
-            first, second = choices(self._sequence(batch, row))
+        if batch.also_reads is not None:
+            rows = batch.also_reads.rows.tolist()
+            for start in range(0, len(rows), ROWS_READ_AT_ONCE):
+                batch.also_reads.read(self._logits(batch, rows[start : start + ROWS_READ_AT_ONCE]))
+        assert np.isin(batch.logit_rows.numpy(), row_ends).all(), "a token is sampled in the middle of a row"
+        return self._logits(batch, batch.logit_rows.tolist())
+
+    def _logits(self, batch: ForwardBatch, logit_rows: Sequence[int]) -> torch.Tensor:
+        logits = np.zeros((len(logit_rows), self.vocab_size), np.float32)
+        row_ends = batch.row_starts.numpy()[1:]
+        for index, logit_row in enumerate(logit_rows):
+            row = int(np.searchsorted(row_ends, logit_row, side="right"))
+            first, second = choices(self._sequence(batch, row, int(batch.positions[logit_row]) + 1))
             logits[index, first], logits[index, second] = FIRST_CHOICE, SECOND_CHOICE
         return torch.from_numpy(logits)
 
-    def _sequence(self, batch: ForwardBatch, row: int) -> list[int]:
-        seq_len = batch.seq_lens_host[row]
+    def _sequence(self, batch: ForwardBatch, row: int, seq_len: int) -> list[int]:
         slots = batch.slot_table[row, :seq_len].numpy()
         assert len(set(slots.tolist())) == seq_len, "two tokens of one sequence share a slot"
         assert np.array_equal(self.position_of_slot[slots], np.arange(seq_len)), "KV of another position"

@@ -6,10 +6,11 @@ from dataclasses import dataclass, replace
 from managers.scheduler.build import SchedulerSettings
 from managers.scheduler.priorities import NO_PRIORITIES, PriorityRules
 from managers.scheduler.queue_policy import POLICIES
+from srt.engine_client import LogprobOptions, Logprobs
 from srt.sampling.params import SamplingParams
 from tests.fakes.model_runner import ALPHABET
-from tests.managers.scheduler.solo import solo
-from tests.managers.scheduler.world import SETTINGS, World, greedy
+from tests.managers.scheduler.solo import solo, solo_logprobs
+from tests.managers.scheduler.world import SETTINGS, Heard, World, greedy
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,7 @@ class PlannedRequest:
     priority: int | None
     timeout_s: float | None
     delay_s: float
+    logprobs: LogprobOptions | None
 
 
 @dataclass(frozen=True)
@@ -88,6 +90,7 @@ class Schedule:
                             namespace=request.namespace,
                             priority=request.priority,
                             timeout_s=request.timeout_s,
+                            logprobs=request.logprobs,
                         )
                     )
             if request.aborted == turn:
@@ -100,11 +103,27 @@ def check_answers(schedule: Schedule, world: World, ids: dict[int, list[int]]) -
         expected = solo(request.prompt_ids, request.sampling)
         for request_id in ids[index]:
             answer = world.answer(request_id)
+            check_logprobs(world.heard[request_id], request.prompt_ids, request.logprobs)
             if answer.finish_type == "abort":
                 assert world.finish(request_id).reason.status_code in _reasons_to_cut(schedule, request)
                 assert answer.token_ids == expected.token_ids[: len(answer.token_ids)]
             else:
                 assert answer == expected
+
+
+def check_logprobs(heard: Heard, prompt_ids: list[int], options: LogprobOptions | None) -> None:
+    """Those of a solo run, of as many tokens as came; of the prompt, all or nothing."""
+    if options is None:
+        assert heard.logprobs is None
+        return
+    told = heard.logprobs or Logprobs()
+    assert told == solo_logprobs(prompt_ids + heard.token_ids, len(prompt_ids), options)
+    if heard.prompt_logprobs is not None:
+        assert options.prompt_start is not None
+        assert heard.prompt_logprobs == solo_logprobs(prompt_ids, options.prompt_start, options)
+    else:
+        was_cut_off = heard.answer.finish_type == "abort" and not heard.token_ids
+        assert options.prompt_start is None or was_cut_off
 
 
 def _reasons_to_cut(schedule: Schedule, request: PlannedRequest) -> set[int]:
@@ -151,6 +170,17 @@ def _request(rng: random.Random, trunks: list[list[int]], limit: int) -> Planned
         priority=rng.choice([None, 0, 1, 1, 2, 7]),
         timeout_s=rng.choice([None] * 9 + [0.3]),
         delay_s=rng.choice([0.0] * 9 + [0.1]),
+        logprobs=_logprobs(rng, len(prompt_ids)),
+    )
+
+
+def _logprobs(rng: random.Random, prompt_len: int) -> LogprobOptions | None:
+    if rng.random() < 0.85:
+        return None
+    return LogprobOptions(
+        prompt_start=rng.choice([None, 0, 0, 1, rng.randint(0, prompt_len), prompt_len]),
+        num_top=rng.choice([0, 0, 1, 3]),
+        token_ids=rng.choice([(), (), (ALPHABET[1], 0)]),
     )
 
 

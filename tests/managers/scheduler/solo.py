@@ -2,12 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 import torch
 
 from managers.scheduler.seen_tokens import SeenTokens
+from srt.engine_client import LogprobOptions, Logprobs
 from srt.sampling.batch_params import SampleRow
+from srt.sampling.logprobs import Wanted, find_logprobs
 from srt.sampling.params import SamplingParams
 from srt.sampling.sampler import Sampler
 from tests.fakes.model_runner import FIRST_CHOICE, SECOND_CHOICE, choices
@@ -15,6 +18,10 @@ from tests.fakes.tokenizer import EOS_ID, VOCAB_SIZE, ByteTokenizer
 
 TOKENIZER = ByteTokenizer()
 SAMPLER = Sampler(VOCAB_SIZE)
+# Every row has the same logits in another order, and sums of so few float32 values are exact in float64.
+LOGPROB_OF_OTHERS = find_logprobs(
+    torch.tensor([[FIRST_CHOICE, SECOND_CHOICE] + [0.0] * (VOCAB_SIZE - 2)]), [Wanted(VOCAB_SIZE - 1)]
+)[0].logprob
 
 
 @dataclass(frozen=True)
@@ -45,6 +52,24 @@ def solo(prompt_ids: Sequence[int], params: SamplingParams) -> Answer:
         if counts and output[-1] in stop_ids:
             return Answer(output, "stop", output[-1], None, 0 if params.no_stop_trim else 1)
     return Answer(output, "length")
+
+
+def solo_logprobs(token_ids: Sequence[int], start: int, options: LogprobOptions) -> Logprobs:
+    """Of the tokens from `start` on, by the fake model."""
+    logprobs = Logprobs()
+    for position in range(start, len(token_ids)):
+        logprobs.token_ids.append(token_ids[position])
+        if position == 0:
+            logprobs.extend(Logprobs(logprobs=[None], top=[[]], asked=[[]]))
+            continue
+        first, second = choices(token_ids[:position])
+        others = (token_id for token_id in range(VOCAB_SIZE) if token_id not in (first, second))
+        ranked = [first, second, *islice(others, max(options.num_top - 2, 0))][: options.num_top]
+        told = {first: FIRST_CHOICE + LOGPROB_OF_OTHERS, second: SECOND_CHOICE + LOGPROB_OF_OTHERS}
+        logprobs.logprobs.append(told.get(token_ids[position], LOGPROB_OF_OTHERS))
+        logprobs.top.append([(token_id, told.get(token_id, LOGPROB_OF_OTHERS)) for token_id in ranked])
+        logprobs.asked.append([told.get(token_id, LOGPROB_OF_OTHERS) for token_id in options.token_ids])
+    return logprobs
 
 
 def _next_token(token_ids: list[int], output: list[int], params: SamplingParams, banned: set[int]) -> int:

@@ -22,6 +22,7 @@ from managers.messages import (
 from managers.scheduler.build import SchedulerSettings
 from managers.scheduler.priorities import PriorityRules
 from managers.scheduler.queue_policy import POLICIES
+from srt.engine_client import LogprobOptions
 from srt.sampling.params import SamplingParams
 from tests.fakes.model_runner import ALPHABET
 from tests.managers.scheduler.world import SETTINGS
@@ -30,6 +31,7 @@ from tests.managers.scheduler.world import SETTINGS
 OPTIONAL_FIELDS: dict[str, Callable[[random.Random], Any]] = {
     "priority": lambda rng: rng.choice([-5, 0, 3, 10]),
     "timeout_s": lambda rng: rng.choice([0.05, 0.5, 2.0]),
+    "logprobs": lambda rng: LogprobOptions(prompt_start=rng.choice([None, 0, 1]), num_top=rng.choice([0, 2])),
     "namespace": lambda rng: rng.choice([("tenant",), ("tenant", "salt"), ("other",)]),
 }
 # A stop token that hardly ever comes: with it the length of an answer is not known beforehand.

@@ -7,6 +7,7 @@ from managers.messages import (
     AbortRequest,
     DetokenizerInput,
     RequestFinished,
+    RequestLogprobs,
     RequestOpened,
     SchedulerInput,
     SchedulerLoad,
@@ -19,6 +20,7 @@ from managers.scheduler.invariants import find_violations
 from managers.scheduler.scheduler import Scheduler, Turn
 from managers.scheduler.stats import SchedulerStats
 from mem_cache.page_math import round_up
+from srt.engine_client import LogprobOptions, Logprobs
 from srt.sampling.params import SamplingParams
 from srt.sampling.sampler import Sampler
 from tests.fakes.channel import FakeChannel
@@ -44,6 +46,8 @@ class Heard:
     token_ids: list[int] = field(default_factory=list)
     pieces: list[int] = field(default_factory=list)  # tokens of each message
     finished: RequestFinished | None = None
+    logprobs: Logprobs | None = None
+    prompt_logprobs: Logprobs | None = None
 
     @property
     def answer(self) -> Answer:
@@ -86,6 +90,7 @@ class World:
         namespace: tuple[str, ...] = (),
         priority: int | None = None,
         timeout_s: float | None = None,
+        logprobs: LogprobOptions | None = None,
     ) -> int:
         self._num_requests += 1
         ids = list(prompt_ids.encode()) if isinstance(prompt_ids, str) else list(prompt_ids)
@@ -99,6 +104,7 @@ class World:
                 namespace=namespace,
                 priority=priority,
                 timeout_s=timeout_s,
+                logprobs=logprobs,
             )
         )
         return self._num_requests
@@ -178,9 +184,24 @@ class World:
             heard.pieces.append(num_tokens)
             position += num_tokens
         assert position == len(batch.token_ids)
+        for told in batch.logprobs:
+            self._listen_to_logprobs(told)
         for finished in batch.finished:
             heard = self.heard.setdefault(finished.request_id, Heard())
             assert heard.finished is None, "finished twice"
             assert finished.completion_tokens == len(heard.token_ids)
+            assert heard.logprobs is None or heard.logprobs.token_ids == heard.token_ids
             heard.finished = finished
             self.ended.append(finished.request_id)
+
+    def _listen_to_logprobs(self, told: RequestLogprobs) -> None:
+        heard = self.heard.setdefault(told.request_id, Heard())
+        assert heard.finished is None, "logprobs after the end"
+        if heard.logprobs is None:
+            heard.logprobs = told.output
+        else:
+            heard.logprobs.extend(told.output)
+        assert heard.logprobs.token_ids == heard.token_ids, "logprobs of other tokens than came"
+        if told.prompt is not None:
+            assert heard.prompt_logprobs is None, "the prompt was told twice"
+            heard.prompt_logprobs = told.prompt
