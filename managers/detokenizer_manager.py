@@ -101,7 +101,13 @@ class Detokenizer:
     def process(self, batch: TokenBatch) -> TextBatch:
         """The text of one batch. Tokens of a request that is not open are dropped; its last word is passed on."""
         output = TextBatch(
-            request_ids=[], texts=[], num_tokens=[], token_ids=[], cached_tokens=[], finished=[]
+            request_ids=[],
+            texts=[],
+            num_tokens=[],
+            token_ids=[],
+            cached_tokens=[],
+            finished=[],
+            logprobs=batch.logprobs,
         )
         for opened in batch.opened:
             self._answers[opened.request_id] = _Answer(opened, self._tokenizer)
@@ -171,6 +177,7 @@ def _merged(batches: Sequence[TokenBatch]) -> TokenBatch:
         token_ids=[token_id for token_ids in ids_by_request.values() for token_id in token_ids],
         opened=[opened for batch in batches for opened in batch.opened],
         finished=[finished for batch in batches for finished in batch.finished],
+        logprobs=[told for batch in batches for told in batch.logprobs],
     )
 
 

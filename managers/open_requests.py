@@ -95,6 +95,11 @@ class OpenRequests:
                 request.append(choice, text, batch.token_ids[start:end], cached_tokens)
                 to_wake[id(request)] = request
             start = end
+        for told in batch.logprobs:
+            choice = choices.get(told.request_id)
+            if choice is not None:
+                choice.generation.add_logprobs(choice, told)
+                to_wake[id(choice.generation)] = choice.generation
         for finished in batch.finished:
             choice = choices.pop(finished.request_id, None)
             if choice is not None:

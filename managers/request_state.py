@@ -10,8 +10,8 @@ import logging
 from collections.abc import AsyncIterator, Callable, Sequence
 
 from managers.messages.base import RequestId
-from managers.messages.to_detokenizer import RequestFinished
-from srt.engine_client import FinishReason, GenerateChunk
+from managers.messages.to_detokenizer import RequestFinished, RequestLogprobs
+from srt.engine_client import FinishReason, GenerateChunk, Logprobs
 from srt.errors import RequestError, RequestFailed
 from srt.observability.request_timing import RequestTiming
 
@@ -22,6 +22,8 @@ class Choice:
     """One answer in the making. `generation` is the request it belongs to, `index` its place there."""
 
     __slots__ = (
+        "_logprobs",
+        "_prompt_logprobs",
         "_texts",
         "_token_ids",
         "cached_tokens",
@@ -30,6 +32,8 @@ class Choice:
         "generation",
         "has_news",
         "index",
+        "num_retractions",
+        "num_trimmed_tokens",
         "prompt_tokens",
         "request_id",
     )
@@ -44,9 +48,13 @@ class Choice:
         self.completion_tokens = 0
         self.cached_tokens = 0
         self.finish_reason: FinishReason | None = None
+        self.num_trimmed_tokens = 0
+        self.num_retractions = 0
         self.has_news = False
         self._texts: list[str] = []
         self._token_ids: list[int] = []
+        self._logprobs: Logprobs | None = None
+        self._prompt_logprobs: Logprobs | None = None
 
     def append(self, text: str, token_ids: Sequence[int], cached_tokens: int) -> None:
         """Keep what is new until the caller takes it."""
@@ -55,6 +63,14 @@ class Choice:
         self._token_ids.extend(token_ids)
         self.completion_tokens += len(token_ids)
         self.cached_tokens = cached_tokens
+
+    def add_logprobs(self, told: RequestLogprobs) -> None:
+        """The same for what it wanted to know of these tokens, and once of the prompt's."""
+        if self._logprobs is None:
+            self._logprobs = told.output
+        else:
+            self._logprobs.extend(told.output)
+        self._prompt_logprobs = told.prompt or self._prompt_logprobs
 
     def take(self) -> GenerateChunk:
         """Everything since the last take, as one chunk."""
@@ -66,9 +82,15 @@ class Choice:
             completion_tokens=self.completion_tokens,
             cached_tokens=self.cached_tokens,
             finish=self.finish_reason,
+            num_trimmed_tokens=self.num_trimmed_tokens,
+            num_retractions=self.num_retractions,
+            logprobs=self._logprobs,
+            prompt_logprobs=self._prompt_logprobs,
         )
         self._texts = []
         self._token_ids = []
+        if self._logprobs is not None:
+            self._logprobs = self._prompt_logprobs = None
         self.has_news = False
         return chunk
 
@@ -127,6 +149,14 @@ class RequestState:
         choice.append(text, token_ids, cached_tokens)
         self._note_news(choice)
 
+    def add_logprobs(self, choice: Choice, told: RequestLogprobs) -> None:
+        """What one choice wanted to know. Comes with the text and ids that it is about."""
+        if self._caller_has_left:
+            return
+        choice.add_logprobs(told)
+        if not choice.has_news:
+            self._note_news(choice)
+
     def finish(self, choice: Choice, finished: RequestFinished) -> None:
         """The last word on one choice. An error ends the others too."""
         if choice.finish_reason is not None:
@@ -134,6 +164,8 @@ class RequestState:
         reason = finished.reason
         choice.finish_reason = reason
         choice.cached_tokens = finished.cached_tokens
+        choice.num_trimmed_tokens = finished.num_trimmed_tokens
+        choice.num_retractions = finished.num_retractions
         self._num_open -= 1
         if self._num_open == 0:
             self.timing.note_finished()

@@ -207,6 +207,10 @@ class TokenizerManager:
             )
             for prompt, sampling in zip(prompts, request.sampling, strict=True)
         ]
+        asked = request.logprobs or [None] * len(prompts)
+        for prompt, logprobs in zip(prompts, asked, strict=True):
+            if logprobs is not None:
+                logprobs.check(prompt_len=len(prompt.token_ids), vocab_size=self.model_info.vocab_size)
         state = RequestState(
             arrival.rid,
             [prompt.token_ids for prompt in prompts],
@@ -214,7 +218,7 @@ class TokenizerManager:
             send_abort=self._abort,
         )
         messages: list[TokenizedRequest] = []
-        for prompt, choices in zip(prompts, plans, strict=True):
+        for prompt, choices, logprobs in zip(prompts, plans, asked, strict=True):
             leader: RequestId | None = None
             for sampling in choices:
                 request_id = next(self._request_ids)
@@ -230,6 +234,7 @@ class TokenizerManager:
                         priority=request.priority,
                         timeout_s=request.timeout_s,
                         dp_rank=request.dp_rank,
+                        logprobs=logprobs,
                     )
                 )
                 leader = leader or request_id
