@@ -17,6 +17,7 @@ from srt.engine_client import (
     GenerateRequest,
     Health,
     LoadSnapshot,
+    Logprobs,
     ModelInfo,
     Prompt,
     TextPrompt,
@@ -63,6 +64,8 @@ def chunk(
     prompt_tokens: int = 5,
     completion_tokens: int = 1,
     cached_tokens: int = 2,
+    logprobs: Logprobs | None = None,
+    prompt_logprobs: Logprobs | None = None,
 ) -> GenerateChunk:
     """A chunk whose token ids are its text's bytes unless given."""
     return GenerateChunk(
@@ -73,6 +76,8 @@ def chunk(
         completion_tokens=completion_tokens,
         cached_tokens=cached_tokens,
         finish=finish,
+        logprobs=logprobs,
+        prompt_logprobs=prompt_logprobs,
     )
 
 
