@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from srt.engine_client import FinishReason, GenerateChunk, Generation
+from srt.engine_client import FinishReason, GenerateChunk, Generation, Logprobs
 
 
 @dataclass(slots=True)
@@ -12,9 +12,16 @@ class Choice:
     texts: list[str] = field(default_factory=list)
     token_ids: list[int] = field(default_factory=list)
     last_chunk: GenerateChunk | None = None
+    logprobs: Logprobs | None = None  # of `token_ids`, one for one, if they were asked for
+    prompt_logprobs: Logprobs | None = None
 
     def add(self, chunk: GenerateChunk) -> None:
         """Take the next chunk."""
+        if chunk.logprobs is not None:
+            if self.logprobs is None:
+                self.logprobs = Logprobs()
+            self.logprobs.extend(chunk.logprobs)
+            self.prompt_logprobs = chunk.prompt_logprobs or self.prompt_logprobs
         self.texts.append(chunk.text)
         self.token_ids += chunk.token_ids
         self.last_chunk = chunk
