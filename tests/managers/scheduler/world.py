@@ -61,7 +61,10 @@ class Heard:
 class World:
     """Checks the books after every turn, and that every message about a request is in order."""
 
-    def __init__(self, settings: SchedulerSettings = SETTINGS, **changes: object) -> None:
+    def __init__(
+        self, settings: SchedulerSettings = SETTINGS, *, is_talking: bool = True, **changes: object
+    ) -> None:
+        self.is_talking = is_talking
         self.settings = replace(settings, **changes)  # type: ignore[arg-type]
         self.clock = FakeClock()
         self.outbox: FakeChannel[DetokenizerInput] = FakeChannel()
@@ -72,6 +75,7 @@ class World:
             sampler=Sampler(VOCAB_SIZE),
             tokenizer=ByteTokenizer(),
             outbox=self.outbox,
+            is_talking=is_talking,
         )
         self.heard: dict[int, Heard] = {}
         self.ended: list[int] = []  # requests in the order of their ends
@@ -160,6 +164,8 @@ class World:
 
     def listen(self) -> None:
         for message in self.outbox.take():
+            if not self.is_talking:
+                continue  # nobody hears it
             match message:
                 case TokenBatch():
                     self._listen_to_batch(message)
