@@ -110,15 +110,23 @@ class _Writer:
         if operation.answer is not None:
             content[JSON] = {"schema": self._schema_of[repr(operation.answer)]}
         if operation.event is not None:
-            # What an event's data is has no place of its own in OpenAPI 3.1.
-            event = self._schema_of[repr(operation.event)]
-            content[EVENTS] = {"schema": {"type": "string"}, "x-event-data": event}
+            content[EVENTS] = {"schema": _event_schema(self._schema_of[repr(operation.event)])}
         if operation.other_media_type is not None:
             content[operation.other_media_type] = {"schema": {"type": "string"}}
         responses: dict[str, Any] = {"200": {"description": "Done", "content": content}}
         for status in sorted({*operation.errors, *_ALWAYS}):
             responses[str(status)] = {"$ref": f"#/components/responses/{status}"}
         return responses
+
+
+def _event_schema(data: Any) -> dict[str, Any]:
+    """One event of a stream, whose data is JSON (or [DONE], the last of OpenAI's)."""
+    written = {"type": "string", "contentMediaType": JSON, "contentSchema": data}
+    return {
+        "type": "object",
+        "properties": {"event": {"type": "string"}, "data": written},
+        "required": ["data"],
+    }
 
 
 def _parameters(operation: Operation) -> list[dict[str, Any]]:
