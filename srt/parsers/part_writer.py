@@ -14,17 +14,17 @@ class PartWriter:
     __slots__ = (
         "_held_space",
         "_is_after_call",
-        "_is_in_arguments",
         "_num_whole",
         "_parts",
         "_pieces",
+        "is_in_arguments",
         "num_calls",
     )
 
     def __init__(self) -> None:
         self.num_calls = 0  # begun so far
         self._num_whole = 0
-        self._is_in_arguments = False
+        self.is_in_arguments = False  # a call has begun, and what comes are its arguments
         self._is_after_call = False  # and nothing but blanks since
         self._held_space: list[str] = []
         self._pieces: list[str] = []  # of the part being written
@@ -39,9 +39,9 @@ class PartWriter:
         """More of the answer itself; may be nothing. A call that has not ended stays so."""
         if not text:
             return
-        if self._is_in_arguments:
+        if self.is_in_arguments:
             self._flush()
-            self._is_in_arguments = False
+            self.is_in_arguments = False
         if self._is_after_call:
             text = text.lstrip(WHITESPACE)
             self._is_after_call = not text
@@ -58,18 +58,19 @@ class PartWriter:
         self._flush()
         self._parts.append(CallBegin(self.num_calls, name, call_id))
         self.num_calls += 1
-        self._is_in_arguments = True
+        self.is_in_arguments = True
         self._is_after_call = False
 
     def arguments(self, text: str) -> None:
-        """More of the JSON of the arguments of the call that has begun."""
-        self._pieces.append(text)
+        """More of the JSON of the arguments of the call that has begun; may be nothing."""
+        if text:
+            self._pieces.append(text)
 
     def end(self) -> None:
         """The call is whole."""
         self._flush()
         self._num_whole += 1
-        self._is_in_arguments = False
+        self.is_in_arguments = False
         self._is_after_call = True
 
     def finish(self) -> None:
@@ -88,6 +89,4 @@ class PartWriter:
             return
         text = "".join(self._pieces)
         self._pieces.clear()
-        self._parts.append(
-            CallArguments(self.num_calls - 1, text) if self._is_in_arguments else Content(text)
-        )
+        self._parts.append(CallArguments(self.num_calls - 1, text) if self.is_in_arguments else Content(text))

@@ -26,12 +26,12 @@ _WHITESPACE = re.compile(f"[{WHITESPACE}]*")
 class TextReader:
     """Give it text with `feed`, then let the generator that reads from it go on."""
 
-    __slots__ = ("_has_ended", "_position", "_remembered", "_text")
+    __slots__ = ("_position", "_remembered", "_text", "has_ended")
 
     def __init__(self) -> None:
         self._text = ""
         self._position = 0
-        self._has_ended = False
+        self.has_ended = False  # no more will come
         self._remembered: list[str] | None = None
 
     def feed(self, text: str) -> None:
@@ -41,7 +41,7 @@ class TextReader:
 
     def end(self) -> None:
         """No more will come."""
-        self._has_ended = True
+        self.has_ended = True
 
     @property
     def num_unread(self) -> int:
@@ -62,7 +62,7 @@ class TextReader:
     def peek(self) -> Reading[str]:
         """The next character, which stays unread; "" at the end."""
         while self._position == len(self._text):
-            if self._has_ended:
+            if self.has_ended:
                 return ""
             yield
         return self._text[self._position]
@@ -82,7 +82,7 @@ class TextReader:
             if rest == marker:
                 self._take(len(rest))
                 return True
-            if self._has_ended or not marker.startswith(rest):
+            if self.has_ended or not marker.startswith(rest):
                 return False
             yield
 
@@ -90,7 +90,7 @@ class TextReader:
         """The same for a marker that ends something whole: one that the end of the text cuts short counts, too."""
         if (yield from self.accept(marker)):
             return True
-        if not self._has_ended or not marker.startswith(self._text[self._position :]):
+        if not self.has_ended or not marker.startswith(self._text[self._position :]):
             return False
         self.read_rest()
         return True
@@ -113,11 +113,11 @@ class TextReader:
                     emit(self._take(found.start() - self._position))
                 return self._take(len(found.group()))
             held = markers.beginning(self._text, self._position)
-            if self._has_ended:
+            if self.has_ended:
                 held = len(self._text)
             if held > self._position:
                 emit(self._take(held - self._position))
-            if self._has_ended:
+            if self.has_ended:
                 return None
             yield
 
@@ -140,7 +140,7 @@ class TextReader:
             if end > start:
                 controls = [position - start for position in scanner.raw_controls]
                 emit(escape_controls(self._take(end - start), controls))
-            if scanner.is_whole or scanner.is_broken or self._has_ended:
+            if scanner.is_whole or scanner.is_broken or self.has_ended:
                 return scanner.may_end and not scanner.is_broken
             yield
 
@@ -158,7 +158,7 @@ class TextReader:
         pieces = []
         while True:
             pieces.append(self._take_all(pattern))
-            if self._position < len(self._text) or self._has_ended:
+            if self._position < len(self._text) or self.has_ended:
                 return "".join(pieces)
             yield
 

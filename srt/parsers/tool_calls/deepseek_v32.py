@@ -65,7 +65,7 @@ def _read_parameters(reading: CallReading, name: str) -> Reading[bool]:
             return False
         reader.remember()
         yield from reader.skip_whitespace()
-    if not (yield from reader.accept_end(INVOKE_END)):
+    if not (yield from reader.accept(INVOKE_END)):
         return False
     (arguments or TypedArguments(reading, name, _VALUE_ENDS)).end()
     reader.forget()

@@ -54,8 +54,15 @@ class CallReading:
         self.writer.begin(name, call_id)
 
     def give_back(self) -> None:
-        """What is still remembered has become no call, so it is content."""
-        self.writer.content(self.reader.forget())
+        """What is still remembered has become no call, so it is content.
+
+        Unless the answer ends in the middle of a call: half a tag between arguments is no text.
+        """
+        remembered = self.reader.forget()
+        if self.reader.has_ended and self.writer.is_in_arguments:
+            self.reader.read_rest()
+        else:
+            self.writer.content(remembered)
 
 
 class ToolCallParser:
@@ -77,6 +84,11 @@ class ToolCallParser:
     def is_inside_call(self) -> bool:
         """Whether a call has begun and did not end as a call should."""
         return self._writer.is_inside_call
+
+    @property
+    def num_unread(self) -> int:
+        """Characters that wait for more, because they may be the beginning of a marker."""
+        return self._reader.num_unread
 
     def push(self, text: str) -> list[AnswerPart]:
         """What this much more text says."""

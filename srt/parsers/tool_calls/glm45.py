@@ -46,7 +46,7 @@ def _read_arguments(reading: CallReading, name: str) -> Reading[None]:
             return
         reader.remember()
         yield from reader.skip_whitespace()
-    if (yield from reader.accept_end(END)):
+    if (yield from reader.accept(END)):
         (arguments or TypedArguments(reading, name, _VALUE_ENDS)).end()
         reader.forget()
 

@@ -76,13 +76,11 @@ def to_json_object(arguments: str) -> str | None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # "\d" in a string is worth one
             call = ast.parse(f"f({arguments}\n)", mode="eval").body
-        if (
-            not isinstance(call, ast.Call)
-            or call.args
-            or any(keyword.arg is None for keyword in call.keywords)
-        ):
+        if not isinstance(call, ast.Call) or call.args:
             return None
         values = {keyword.arg: _plain(ast.literal_eval(keyword.value)) for keyword in call.keywords}
+        if None in values or len(values) < len(call.keywords):
+            return None
         text = json.dumps(values, ensure_ascii=False, allow_nan=False)
         # Half a surrogate pair has no bytes, only an escape.
         return json.dumps(values) if any("\ud800" <= character <= "\udfff" for character in text) else text

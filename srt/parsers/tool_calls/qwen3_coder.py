@@ -61,7 +61,7 @@ def _read_function(reading: CallReading, name: str) -> Reading[bool]:
             arguments.end()
             return True
         yield from reader.skip_whitespace()
-    if not (yield from reader.accept_end(FUNCTION_END)):
+    if not (yield from reader.accept(FUNCTION_END)):
         return False
     (arguments or TypedArguments(reading, name, _VALUE_ENDS)).end()
     reader.forget()
