@@ -14,6 +14,7 @@ from srt.entrypoints.openai.chat.handler import ChatCompletions
 from srt.entrypoints.openai.completions.handler import Completions
 from srt.entrypoints.openai.models import Models
 from srt.entrypoints.openapi.handler import SelfDescription
+from srt.entrypoints.parse import Parsing
 from srt.entrypoints.rerank.handler import Rerank
 from srt.entrypoints.score.handler import Score
 from srt.entrypoints.server_description import ServerDescription
@@ -25,6 +26,7 @@ def build_routes(client: EngineClient, args: ServerArgs) -> list[BaseRoute]:
     """The table. Second names of a path are SGLang's older ones, or OpenAI's prefix."""
     models = Models(client)
     tokenization = Tokenization(client)
+    parsing = Parsing(client)
     health = HealthChecks(client)
     description = ServerDescription(client, args)
     about = SelfDescription(client, args)
@@ -45,6 +47,9 @@ def build_routes(client: EngineClient, args: ServerArgs) -> list[BaseRoute]:
         Route("/v1/tokenize", tokenization.tokenize, methods=["POST"]),
         Route("/detokenize", tokenization.detokenize, methods=["POST"]),
         Route("/v1/detokenize", tokenization.detokenize, methods=["POST"]),
+        # An answer's parts
+        Route("/parse_function_call", parsing.parse_function_call, methods=["POST"]),
+        Route("/separate_reasoning", parsing.separate_reasoning, methods=["POST"]),
         # Health
         Route("/health", health.check, methods=["GET"]),
         Route("/ready", health.check, methods=["GET"]),

@@ -13,6 +13,12 @@ from srt.entrypoints.loads import SECTIONS
 from srt.entrypoints.openai.chat.protocol import ChatChunk, ChatRequest, ChatResponse
 from srt.entrypoints.openai.completions.protocol import CompletionRequest, CompletionResponse
 from srt.entrypoints.openapi import answers
+from srt.entrypoints.parse import (
+    ParseFunctionCallRequest,
+    ParseFunctionCallResponse,
+    SeparateReasoningRequest,
+    SeparateReasoningResponse,
+)
 from srt.entrypoints.rerank.protocol import RankedDocument, RerankRequest
 from srt.entrypoints.score.protocol import ScoreRequest, ScoreResponse
 from srt.entrypoints.tokenize import DetokenizeRequest, TokenizeRequest
@@ -137,6 +143,22 @@ OPERATIONS: tuple[Operation, ...] = (
         body=DetokenizeRequest,
         example={"tokens": [504, 260]},
         answer=answers.DetokenizeAnswer,
+    ),
+    Operation(
+        paths=("/parse_function_call",),
+        tag="The model and its tokens",
+        summary="The tool calls in a finished answer (SGLang)",
+        body=ParseFunctionCallRequest,
+        example={"text": '<tool_call>{"name": "now"}</tool_call>', "tool_call_parser": "hermes"},
+        answer=ParseFunctionCallResponse,
+    ),
+    Operation(
+        paths=("/separate_reasoning",),
+        tag="The model and its tokens",
+        summary="The reasoning in a finished answer (SGLang)",
+        body=SeparateReasoningRequest,
+        example={"text": "<think>Hm.</think>Yes.", "reasoning_parser": "qwen3"},
+        answer=SeparateReasoningResponse,
     ),
     Operation(
         paths=("/",),
