@@ -3,6 +3,7 @@
 import multiprocessing
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +22,29 @@ NUM_AT_ONCE = 100
 PROMPT = [(5 * i * i + i + 3) % 131 for i in range(23)]
 
 
+class KeepingReader:
+    """A LogitReader that keeps all it reads."""
+
+    def __init__(self, *rows: int) -> None:
+        self.rows = torch.tensor(rows)
+        self.logits: list[torch.Tensor] = []
+
+    def read(self, logits: torch.Tensor) -> None:
+        self.logits.append(logits.float())
+
+
 def serve(runner: ModelRunner) -> torch.Tensor:
-    """Logits of a chunked prefill, and of a batch that mixes two decode rows with another prefill."""
+    """Logits of a chunked prefill, and of a batch that mixes two decode rows with another prefill.
+
+    And of some tokens in their midst.
+    """
+    reader = KeepingReader(1, 2, 5)
     slots, first, second = Slots(200), Tokens(), Tokens()
     logits = [runner.forward(extend([(first, PROMPT[:9])], slots))]
     logits.append(runner.forward(extend([(first, PROMPT[9:]), (second, PROMPT[:2])], slots)))
     rows: list[tuple[Tokens, list[int]]] = [(first, [7]), (second, [8]), (Tokens(), PROMPT[4:11])]
-    logits.append(runner.forward(extend(rows, slots)))
-    return torch.cat(logits)
+    logits.append(runner.forward(replace(extend(rows, slots), also_reads=reader)))
+    return torch.cat(logits + reader.logits)
 
 
 def run_ranks(size: int, folder: Path, checkpoints: Sequence[Path], load_format: str = "auto") -> list[Any]:

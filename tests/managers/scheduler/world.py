@@ -5,8 +5,11 @@ from dataclasses import dataclass, field, replace
 
 from managers.messages import (
     AbortRequest,
+    DefineGrammar,
     DetokenizerInput,
+    ForgetGrammar,
     RequestFinished,
+    RequestGrammar,
     RequestLogprobs,
     RequestOpened,
     SchedulerInput,
@@ -21,13 +24,15 @@ from managers.scheduler.scheduler import Scheduler, Turn
 from managers.scheduler.stats import SchedulerStats
 from mem_cache.page_math import round_up
 from srt.engine_client import LogprobOptions, Logprobs
+from srt.forward_batch import Runner
 from srt.sampling.params import SamplingParams
 from srt.sampling.sampler import Sampler
 from tests.fakes.channel import FakeChannel
 from tests.fakes.clock import FakeClock
+from tests.fakes.grammars import FakeGrammarLoader
 from tests.fakes.model_runner import FakeModelRunner
 from tests.fakes.tokenizer import EOS_ID, VOCAB_SIZE, ByteTokenizer
-from tests.managers.scheduler.solo import Answer
+from tests.managers.scheduler.solo import Answer, SoloGrammar
 
 SETTINGS = SchedulerSettings(
     vocab_size=VOCAB_SIZE, eos_token_ids=(EOS_ID,), context_length=1000, capacity=256, max_running_requests=8
@@ -62,7 +67,12 @@ class World:
     """Checks the books after every turn, and that every message about a request is in order."""
 
     def __init__(
-        self, settings: SchedulerSettings = SETTINGS, *, is_talking: bool = True, **changes: object
+        self,
+        settings: SchedulerSettings = SETTINGS,
+        *,
+        is_talking: bool = True,
+        real_runner: Runner | None = None,
+        **changes: object,
     ) -> None:
         self.is_talking = is_talking
         self.settings = replace(settings, **changes)  # type: ignore[arg-type]
@@ -71,11 +81,12 @@ class World:
         self.runner = FakeModelRunner(self.settings.capacity + self.settings.page_size)
         self.scheduler: Scheduler = build_scheduler(
             self.settings,
-            runner=self.runner,
-            sampler=Sampler(VOCAB_SIZE),
+            runner=real_runner or self.runner,
+            sampler=Sampler(self.settings.vocab_size),
             tokenizer=ByteTokenizer(),
             outbox=self.outbox,
             is_talking=is_talking,
+            make_loader=lambda: FakeGrammarLoader(self.settings.vocab_size),
         )
         self.heard: dict[int, Heard] = {}
         self.ended: list[int] = []  # requests in the order of their ends
@@ -83,6 +94,7 @@ class World:
         self.replies: list[DetokenizerInput] = []
         self._inbox: list[SchedulerInput] = []
         self._num_requests = 0
+        self._num_grammars = 0
 
     def add(
         self,
@@ -95,6 +107,7 @@ class World:
         priority: int | None = None,
         timeout_s: float | None = None,
         logprobs: LogprobOptions | None = None,
+        grammar: SoloGrammar | None = None,
     ) -> int:
         self._num_requests += 1
         ids = list(prompt_ids.encode()) if isinstance(prompt_ids, str) else list(prompt_ids)
@@ -109,9 +122,18 @@ class World:
                 priority=priority,
                 timeout_s=timeout_s,
                 logprobs=logprobs,
+                grammar=None if grammar is None else self._defined(grammar),
             )
         )
+        if grammar is not None:
+            self.send(ForgetGrammar(grammar_id=self._num_grammars))
         return self._num_requests
+
+    def _defined(self, grammar: SoloGrammar) -> RequestGrammar:
+        """Under a new number, as from a front that keeps none."""
+        self._num_grammars += 1
+        self.send(DefineGrammar(grammar_id=self._num_grammars, payload=grammar.rule.payload()))
+        return RequestGrammar(grammar_id=self._num_grammars, begins_after=grammar.begins_after)
 
     def abort(self, *request_ids: int) -> None:
         self.send(AbortRequest(request_ids=list(request_ids)))
