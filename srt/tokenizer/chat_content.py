@@ -47,8 +47,12 @@ def _is_content(node: nodes.Node | None, aliases: set[str]) -> bool:
     )
 
 
-def normalise_message(message: Mapping[str, Any], wanted: ContentFormat) -> dict[str, Any]:
+def normalise_message(
+    message: Mapping[str, Any], wanted: ContentFormat, *, path: str = "messages"
+) -> dict[str, Any]:
     """The message as the template may be given it. Raises InvalidRequest for parts that are not text.
+
+    `path` is what errors call the message.
 
     Fields that are null and empty lists of tool calls are left out: templates test whether they are there. Content
     is always there, because templates rarely test for it.
@@ -56,28 +60,31 @@ def normalise_message(message: Mapping[str, Any], wanted: ContentFormat) -> dict
     copied = {name: value for name, value in message.items() if value is not None}
     content = copied.setdefault("content", "")
     if isinstance(content, list):
-        texts = [_part_text(part) for part in content]
+        texts = [_part_text(part, f"{path}.content[{i}]") for i, part in enumerate(content)]
         if wanted == "string":
             copied["content"] = PART_SEPARATOR.join(texts)
         else:
             copied["content"] = [{"type": "text", "text": text} for text in texts]
     calls = copied.pop("tool_calls", None)
     if calls:
-        copied["tool_calls"] = [_with_parsed_arguments(call) for call in calls]
+        copied["tool_calls"] = [
+            _with_parsed_arguments(call, f"{path}.tool_calls[{i}].function.arguments")
+            for i, call in enumerate(calls)
+        ]
     return copied
 
 
-def _part_text(part: Any) -> str:
+def _part_text(part: Any, path: str) -> str:
     if isinstance(part, str):
         return part
     if isinstance(part, Mapping) and part.get("type", "text") == "text" and isinstance(part.get("text"), str):
         text: str = part["text"]
         return text
     kind = part.get("type") if isinstance(part, Mapping) else type(part).__name__
-    raise InvalidRequest(f"message content of type {kind} is not supported, only text", param="messages")
+    raise InvalidRequest(f"{path}: content of type {kind} is not supported, only text", param=path)
 
 
-def _with_parsed_arguments(call: Any) -> Any:
+def _with_parsed_arguments(call: Any, path: str) -> Any:
     """Tool arguments arrive as JSON text; templates go through them as an object."""
     function = call.get("function") if isinstance(call, Mapping) else None
     if not isinstance(function, Mapping) or not isinstance(function.get("arguments"), str):
@@ -87,6 +94,6 @@ def _with_parsed_arguments(call: Any) -> Any:
         arguments = json.loads(function["arguments"] or "{}")
     except (ValueError, RecursionError) as error:
         raise InvalidRequest(
-            f"the arguments of tool call {function.get('name')} are not JSON: {error}", param="messages"
+            f"{path}: the arguments of tool call {function.get('name')} are not JSON: {error}", param=path
         ) from error
     return {**call, "function": {**function, "arguments": arguments}}

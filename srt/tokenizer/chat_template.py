@@ -103,7 +103,10 @@ class ChatTemplate:
         if self._template is None:
             raise InvalidRequest(self._problem, param="messages")
         _check_request(messages, add_generation_prompt, continue_final_message, template_kwargs)
-        seen_messages = [normalise_message(message, self.content_format) for message in messages]
+        seen_messages = [
+            normalise_message(message, self.content_format, path=f"messages[{i}]")
+            for i, message in enumerate(messages)
+        ]
         if continue_final_message:
             _mark_end(seen_messages[-1])
         variables = {

@@ -88,3 +88,38 @@ def test_a_template_may_go_through_tool_arguments_as_a_mapping() -> None:
 
 def test_a_strange_tool_call_is_the_templates_business() -> None:
     assert normalise_message({"role": "assistant", "tool_calls": ["x"]}, "string")["tool_calls"] == ["x"]
+
+
+HISTORY = [
+    {"role": "user", "content": "How is it?"},
+    {"role": "assistant", "content": None, "reasoning_content": "Hm.", "tool_calls": [
+        {"id": "c1", "type": "function", "function": {"name": "f", "arguments": '{"x": 1}'}},
+        {"id": "c2", "type": "function", "function": {"name": "g", "arguments": "{x}"}},
+    ]},
+    {"role": "tool", "tool_call_id": "c1", "content": [{"type": "text", "text": "Rain."}]},
+]  # fmt: skip
+
+
+def test_arguments_that_are_no_json_are_refused_by_the_place_where_they_stand() -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        ChatTemplate("{{ messages }}").render(HISTORY)
+    assert refused.value.param == "messages[1].tool_calls[1].function.arguments"
+    assert refused.value.message.startswith("messages[1].tool_calls[1].function.arguments: the arguments of")
+
+
+def test_a_part_that_is_no_text_is_refused_by_the_place_where_it_stands() -> None:
+    messages = [{"role": "user", "content": ["a", {"type": "image_url"}]}]
+    with pytest.raises(InvalidRequest) as refused:
+        ChatTemplate("{{ messages }}").render(messages)
+    assert refused.value.param == "messages[0].content[1]"
+
+
+def test_a_template_sees_tools_reasoning_and_results() -> None:
+    source = (
+        "{{ tools[0].function.name }}|{{ messages[1].reasoning_content }}|"
+        "{% for call in messages[1].tool_calls %}{{ call.id }} {{ call.function.arguments.x }}{% endfor %}|"
+        "{{ messages[2].tool_call_id }} {{ messages[2].content }}"
+    )
+    messages = [HISTORY[0], {**HISTORY[1], "tool_calls": HISTORY[1]["tool_calls"][:1]}, HISTORY[2]]  # type: ignore[index]
+    tools = [{"type": "function", "function": {"name": "f"}}]
+    assert ChatTemplate(source).render(messages, tools=tools) == "f|Hm.|c1 1|c1 Rain."
