@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass, field
 
+import msgspec
+
 from srt.engine_client import FinishReason, GenerateChunk, Generation, Logprobs
 
 
@@ -21,7 +23,8 @@ class Choice:
             if self.logprobs is None:
                 self.logprobs = Logprobs()
             self.logprobs.extend(chunk.logprobs)
-            self.prompt_logprobs = chunk.prompt_logprobs or self.prompt_logprobs
+        if chunk.prompt_logprobs is not None:
+            self.prompt_logprobs = chunk.prompt_logprobs
         self.texts.append(chunk.text)
         self.token_ids += chunk.token_ids
         self.last_chunk = chunk
@@ -36,6 +39,17 @@ class Choice:
         """The last chunk, which holds the counts."""
         assert self.last_chunk is not None, "a choice without a chunk"
         return self.last_chunk
+
+    @property
+    def merged(self) -> GenerateChunk:
+        """All chunks as if they had come as one."""
+        return msgspec.structs.replace(
+            self.last,
+            text=self.text,
+            token_ids=self.token_ids,
+            logprobs=self.logprobs,
+            prompt_logprobs=self.prompt_logprobs,
+        )
 
     @property
     def finish(self) -> FinishReason:

@@ -1,7 +1,8 @@
-"""Fields that an API defines and this server does not serve yet: refused by name, never quietly ignored.
+"""Fields of other servers' APIs that change nothing here: refused by name if something would be expected of them.
 
-A body declares one as `regex: Refused = None` and is checked with `refuse_fields`. A value that asks for nothing
-(null, false, 0, an empty string, list or object, "none") is fine, since clients and gateways spell out defaults.
+A body declares a field that is not served as `regex: Refused = None` and is checked with `refuse_fields`. A value that
+asks for nothing (null, false, 0, an empty string, list or object, "none") is fine, since clients and gateways spell
+out defaults. A `Hint` is by its own definition without effect on the answer: taken, whatever it says.
 """
 
 import functools
@@ -14,6 +15,7 @@ import msgspec
 from srt.errors import InvalidRequest
 
 Refused = Annotated[Any, msgspec.Meta(description="known, but not served yet")]
+Hint = Annotated[Any, msgspec.Meta(description="accepted; of no effect here")]
 
 
 def refuse_fields(body: msgspec.Struct, *, harmless: Mapping[str, Any] = {}, within: str = "") -> None:
@@ -31,6 +33,7 @@ def refuse_fields(body: msgspec.Struct, *, harmless: Mapping[str, Any] = {}, wit
 @functools.cache
 def _refused_names(body_type: type[msgspec.Struct]) -> tuple[str, ...]:
     annotations: dict[str, Any] = {}
-    for base in body_type.__mro__:
+    # From the root down: a body may serve what its base refuses.
+    for base in reversed(body_type.__mro__):
         annotations |= inspect.get_annotations(base)
     return tuple(name for name, kind in annotations.items() if kind is Refused)

@@ -39,8 +39,12 @@ def to_sampling_params(
     min_new_tokens: int | None,
     max_new_tokens: int | None,
     defaults: Mapping[str, float | int] = {},
+    overrides: Mapping[str, Any] = {},
 ) -> SamplingParams:
-    """What the client leaves open comes from `defaults`, else from SamplingParams. Raises InvalidRequest."""
+    """What the client leaves open comes from `defaults`, else from SamplingParams. Raises InvalidRequest.
+
+    `overrides` are settings that something else the client asked for decides.
+    """
     asked = {
         "min_new_tokens": min_new_tokens,
         "temperature": fields.temperature,
@@ -62,6 +66,7 @@ def to_sampling_params(
     given: dict[str, Any] = {
         **defaults,
         **{name: value for name, value in asked.items() if value is not None},
+        **overrides,
     }
     return SamplingParams(max_new_tokens=max_new_tokens, **given)
 

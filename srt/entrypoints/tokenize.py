@@ -7,7 +7,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from srt.engine_client import EngineClient, TextPrompt
-from srt.entrypoints.openai.chat.prompt import to_chat_prompt
+from srt.entrypoints.openai.chat.messages import to_chat_prompt
 from srt.entrypoints.openai.chat.protocol import ChatMessage
 from srt.entrypoints.refused_fields import Refused, refuse_fields
 from srt.entrypoints.request_body import read_json

@@ -1,24 +1,30 @@
 """GenerateChunks to the events of one OpenAI stream; what an event looks like is its endpoint's business.
 
-A token costs a lookup, a JSON string and a join; everything around it was rendered once a choice.
+Most streams are nothing but text: there a token costs a lookup, a JSON string and a join, and everything around it was
+rendered once a choice (`TextEventWriter`). Where a chunk may say more, log-probabilities, calls or reasoning, its
+endpoint looks at each (`DetailedEventWriter`). Which of the two it is, is decided once a request.
 Next on the request's path: srt/entrypoints/sse.py
 """
 
 from typing import Protocol
 
-import msgspec
 import orjson
 
 from srt.engine_client import FinishReason, GenerateChunk
-from srt.entrypoints.openai.usage import Usage, count_usage
+from srt.entrypoints.openai.usage import EventUsage, StreamUsage, Usage
 from srt.entrypoints.sse import DONE, TextEvent, event
 
-# What an event says of usage: nothing at all, null, or the counts so far.
-EventUsage = Usage | None | msgspec.UnsetType
+
+class UsageFormat(Protocol):
+    """One endpoint's last event, as JSON."""
+
+    def usage(self, usage: Usage) -> bytes:
+        """The last event of a stream that reports usage; it has no choices."""
+        ...
 
 
-class StreamFormat(Protocol):
-    """One endpoint's events, as JSON."""
+class TextFormat(UsageFormat, Protocol):
+    """One endpoint's events of nothing but text, as JSON."""
 
     @property
     def text_key(self) -> bytes:
@@ -37,60 +43,75 @@ class StreamFormat(Protocol):
         """A choice's last event, which has no text."""
         ...
 
-    def usage(self, usage: Usage) -> bytes:
-        """The last event of a stream that reports usage; it has no choices."""
+
+class DetailedFormat(UsageFormat, Protocol):
+    """One endpoint's events that hold more than text, as JSON."""
+
+    def events(self, chunk: GenerateChunk, usage: EventUsage) -> list[bytes]:
+        """What a chunk says: first the opening, with a choice's first one, and last why it ended."""
         ...
 
 
-class OpenAIEventWriter:
-    """One stream's events: for each choice its opening, then text, never empty, then its finish."""
+class TextEventWriter:
+    """A stream of text: for each choice its opening, then text, never empty, then its finish."""
 
-    def __init__(
-        self, stream_format: StreamFormat, *, n: int, includes_usage: bool, has_continuous_usage: bool
-    ) -> None:
-        self._format = stream_format
-        self._n = n
-        self._includes_usage = includes_usage
-        self._has_continuous_usage = has_continuous_usage
+    def __init__(self, text_format: TextFormat, usage: StreamUsage) -> None:
+        self._format = text_format
+        self._usage = usage
         self._text_events: dict[int, TextEvent] = {}
-        self._last_chunks: dict[int, GenerateChunk] = {}
 
     def events(self, chunks: list[GenerateChunk]) -> bytes:
         """See srt/entrypoints/sse.py."""
         parts: list[bytes] = []
         for chunk in chunks:
-            index = chunk.index
-            self._last_chunks[index] = chunk
-            text_event = self._text_events.get(index)
-            if text_event is None:
-                text_event = self._begin_choice(index, parts)
-            if chunk.text:
-                if self._has_continuous_usage:
-                    parts.append(event(self._format.text(index, chunk.text, self._usage())))
-                else:
-                    parts += (text_event.before, orjson.dumps(chunk.text), text_event.after)
-            if chunk.finish is not None:
-                parts.append(event(self._format.finish(index, chunk.finish, self._usage())))
+            text_event = self._text_events.get(chunk.index)
+            if text_event is None or chunk.finish is not None or self._usage.is_continuous:
+                self._write(chunk, parts)
+            elif chunk.text:
+                parts += (text_event.before, orjson.dumps(chunk.text), text_event.after)
         return b"".join(parts)
 
     def last_events(self) -> bytes:
         """See srt/entrypoints/sse.py."""
-        if not self._includes_usage:
-            return DONE
-        return event(self._format.usage(self._count_usage())) + DONE
+        return _last_events(self._format, self._usage)
 
-    def _begin_choice(self, index: int, parts: list[bytes]) -> TextEvent:
-        rendered = event(self._format.text(index, "", self._usage()))
-        text_event = self._text_events[index] = TextEvent(rendered, self._format.text_key)
-        opening = self._format.opening(index, self._usage())
-        if opening is not None:
-            parts.append(event(opening))
-        return text_event
+    def _write(self, chunk: GenerateChunk, parts: list[bytes]) -> None:
+        """A choice's first or last chunk, or one whose event counts tokens."""
+        self._usage.note(chunk)
+        index, usage = chunk.index, self._usage.in_event()
+        if index not in self._text_events:
+            rendered = event(self._format.text(index, "", usage))
+            self._text_events[index] = TextEvent(rendered, self._format.text_key)
+            opening = self._format.opening(index, usage)
+            if opening is not None:
+                parts.append(event(opening))
+        if chunk.text:
+            parts.append(event(self._format.text(index, chunk.text, usage)))
+        if chunk.finish is not None:
+            parts.append(event(self._format.finish(index, chunk.finish, usage)))
 
-    def _usage(self) -> EventUsage:
-        if self._has_continuous_usage:
-            return self._count_usage()
-        return None if self._includes_usage else msgspec.UNSET
 
-    def _count_usage(self) -> Usage:
-        return count_usage(self._last_chunks.values(), n=self._n)
+class DetailedEventWriter:
+    """A stream whose endpoint looks at every chunk."""
+
+    def __init__(self, detailed_format: DetailedFormat, usage: StreamUsage) -> None:
+        self._format = detailed_format
+        self._usage = usage
+
+    def events(self, chunks: list[GenerateChunk]) -> bytes:
+        """See srt/entrypoints/sse.py."""
+        parts: list[bytes] = []
+        for chunk in chunks:
+            self._usage.note(chunk)
+            parts += map(event, self._format.events(chunk, self._usage.in_event()))
+        return b"".join(parts)
+
+    def last_events(self) -> bytes:
+        """See srt/entrypoints/sse.py."""
+        return _last_events(self._format, self._usage)
+
+
+def _last_events(usage_format: UsageFormat, usage: StreamUsage) -> bytes:
+    if not usage.is_included:
+        return DONE
+    return event(usage_format.usage(usage.total())) + DONE

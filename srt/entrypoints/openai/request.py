@@ -1,35 +1,51 @@
-"""What chat and completions have in common on the wire: which model, how to sample, how to stream.
+"""What chat and completions have in common on the wire: which model, how to sample, what form, how to stream.
 
-Null means absent everywhere. Names that neither OpenAI nor SGLang knows are ignored, as both SGLang and vLLM do, so
-that clients may send more than we know; names that they know and we do not serve are refused by name.
+Null means absent everywhere. Names that neither OpenAI nor SGLang nor vLLM knows are ignored, as they do, so that
+clients may send more than we know; names that they know and we do not serve are refused by name.
 """
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 
-from srt.entrypoints.refused_fields import Refused
-from srt.entrypoints.sampling_fields import SamplingFields
+import srt
+from srt.entrypoints.openai.form_fields import FormFields
+from srt.entrypoints.refused_fields import Hint, Refused
 from srt.entrypoints.scheduling_fields import Priority, TimeoutS
+from srt.errors import InvalidRequest
 
 # It comes back in every event of a stream.
 Name = Annotated[str, msgspec.Meta(max_length=512)]
 
+# What a seed's answer may depend on, as far as one word can say it.
+SYSTEM_FINGERPRINT = f"lockstep-{srt.__version__}"
+
+# More values of fields that are not served, by which a client asks for what it gets anyway.
+HARMLESS: dict[str, Any] = {
+    "length_penalty": 1.0,
+    "spaces_between_special_tokens": True,
+    "guided_decoding_backend": "xgrammar",
+}
+
 
 class StreamOptions(msgspec.Struct, kw_only=True):
-    """What a stream tells beside the text."""
+    """What a stream tells beside the text. Nothing is padded here, so there is no obfuscation to switch off."""
 
     include_usage: bool | None = None
     continuous_usage_stats: bool | None = None
+    include_obfuscation: Hint = None
 
 
-class GenerationFields(SamplingFields, kw_only=True):
+class GenerationFields(FormFields, kw_only=True):
     """The fields of both APIs, strictly typed."""
 
     model: Name | None = None
     stream: bool | None = None
     stream_options: StreamOptions | None = None
     min_tokens: int | None = None
+    include_stop_str_in_output: bool | None = None  # vLLM's name of no_stop_trim
+    return_token_ids: bool | None = None
+    return_prompt_token_ids: bool | None = None
     rid: str | None = None
     cache_salt: str | None = None
     extra_key: str | None = None
@@ -38,21 +54,21 @@ class GenerationFields(SamplingFields, kw_only=True):
     routed_dp_rank: int | None = None
     data_parallel_rank: int | None = None
 
-    # Structured output
-    response_format: Refused = None
-    regex: Refused = None
-    ebnf: Refused = None
-    json_schema: Refused = None
-    structural_tag: Refused = None
+    # Who asks, what for, and where the same prompt was seen: OpenAI's, for its own books.
+    user: Hint = None
+    safety_identifier: Hint = None
+    prompt_cache_key: Hint = None
+    prompt_cache_retention: Hint = None
+    metadata: Hint = None
+    store: Hint = None
+    service_tier: Hint = None
     # What comes back beside the text
-    top_logprobs: Refused = None
     prompt_logprobs: Refused = None
+    return_tokens_as_token_ids: Refused = None
     return_hidden_states: Refused = None
     return_routed_experts: Refused = None
     return_sampling_mask: Refused = None
     return_flat_raw_output_top_logprobs: Refused = None
-    return_prompt_token_ids: Refused = None
-    return_token_ids: Refused = None
     return_meta_info: Refused = None
     return_cached_tokens_details: Refused = None
     return_spec_tokens_details: Refused = None
@@ -62,6 +78,8 @@ class GenerationFields(SamplingFields, kw_only=True):
     stop_regex: Refused = None
     beam_width: Refused = None
     use_beam_search: Refused = None
+    length_penalty: Refused = None
+    early_stopping: Refused = None
     custom_logit_processor: Refused = None
     custom_params: Refused = None
     logits_processors: Refused = None
@@ -69,6 +87,7 @@ class GenerationFields(SamplingFields, kw_only=True):
     bad_words: Refused = None
     watermark: Refused = None
     truncate_prompt_tokens: Refused = None
+    spaces_between_special_tokens: Refused = None
     # Which weights, where, when
     lora_path: Refused = None
     session_id: Refused = None
@@ -76,6 +95,7 @@ class GenerationFields(SamplingFields, kw_only=True):
     bootstrap_host: Refused = None
     bootstrap_port: Refused = None
     bootstrap_room: Refused = None
+    kv_transfer_params: Refused = None
 
     @property
     def includes_usage(self) -> bool:
@@ -88,3 +108,18 @@ class GenerationFields(SamplingFields, kw_only=True):
         return self.includes_usage and bool(
             self.stream_options is not None and self.stream_options.continuous_usage_stats
         )
+
+    @property
+    def wants_prompt_ids(self) -> bool:
+        """vLLM's one field asks for both, SGLang has two."""
+        return bool(self.return_prompt_token_ids or self.return_token_ids)
+
+    def check_whole_only(self) -> None:
+        """Raise InvalidRequest if a stream is to tell what only whole answers tell."""
+        for field in ("return_token_ids", "return_prompt_token_ids"):
+            if self.stream and getattr(self, field):
+                raise InvalidRequest(f"{field} is not served in a stream", param=field)
+
+    def sampling_overrides(self) -> dict[str, Any]:
+        """Sampling settings that fields of other names ask for."""
+        return {"no_stop_trim": True} if self.include_stop_str_in_output else {}

@@ -9,19 +9,17 @@ import msgspec
 from starlette.types import Receive, Scope, Send
 
 from srt.engine_client import EngineClient
-from srt.entrypoints.choices import Choice, collect_choices
-from srt.entrypoints.disconnect import until_disconnect
-from srt.entrypoints.dp_rank import AskedRank, asked_dp_rank
 from srt.entrypoints.field_names import api_field_names
+from srt.entrypoints.generation_endpoint import Caller, serve_body
 from srt.entrypoints.json_response import send_json
-from srt.entrypoints.middleware import request_label
-from srt.entrypoints.openai.chat.prompt import field_names, to_generate_request
-from srt.entrypoints.openai.chat.protocol import AnswerMessage, ChatChoice, ChatRequest, ChatResponse
-from srt.entrypoints.openai.chat.stream import ChatStreamFormat
-from srt.entrypoints.openai.event_writer import OpenAIEventWriter
-from srt.entrypoints.openai.usage import count_usage
-from srt.entrypoints.request_body import read_json
-from srt.entrypoints.sse import send_events
+from srt.entrypoints.openai.chat.prompt import field_names, plan_chat
+from srt.entrypoints.openai.chat.protocol import ChatRequest
+from srt.entrypoints.openai.chat.response import to_chat_response
+from srt.entrypoints.openai.chat.running import RunningChat, start_chat
+from srt.entrypoints.openai.chat.stream import ChatAnswerFormat, ChatStreamFormat
+from srt.entrypoints.openai.event_writer import DetailedEventWriter, TextEventWriter
+from srt.entrypoints.openai.usage import StreamUsage
+from srt.entrypoints.sse import EventWriter, send_events
 
 _DECODER = msgspec.json.Decoder(ChatRequest)
 
@@ -34,44 +32,33 @@ class ChatCompletions:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request, for as long as its client stays."""
-        body = await read_json(scope, receive, _DECODER)
-        await until_disconnect(
-            receive, self._answer(body, asked_dp_rank(scope, body), request_label(scope), send)
-        )
+        await serve_body(scope, receive, send, _DECODER, self._answer)
 
-    async def _answer(self, body: ChatRequest, asked: AskedRank, label: str, send: Send) -> None:
+    async def _answer(self, body: ChatRequest, caller: Caller) -> None:
         created = int(time.time())
         model = body.model or self._client.model_info.served_model_name
-        with api_field_names({**field_names(body), "dp_rank": asked.field}):
-            request = to_generate_request(
-                body, self._client.model_info, rid=f"chatcmpl-{label}", dp_rank=asked.dp_rank
-            )
-            generation = await self._client.generate(request)
-            n = request.sampling[0].n
+        rid, dp_rank = f"chatcmpl-{caller.label}", caller.asked.dp_rank
+        with api_field_names({**field_names(body), "dp_rank": caller.asked.field}):
+            plan = plan_chat(body, self._client.model_info, rid=rid, dp_rank=dp_rank)
+            chat = await start_chat(self._client, plan)
             if body.stream:
-                writer = OpenAIEventWriter(
-                    ChatStreamFormat(response_id=generation.request_id, created=created, model=model),
-                    n=n,
-                    includes_usage=body.includes_usage,
-                    has_continuous_usage=body.has_continuous_usage,
-                )
-                await send_events(send, generation, writer)
+                writer = _event_writer(body, chat, created=created, model=model)
+                await send_events(caller.send, chat.generation, writer)
                 return
-            choices = await collect_choices(generation, n)
-        response = ChatResponse(
-            id=generation.request_id,
-            created=created,
-            model=model,
-            choices=[_to_chat_choice(choice) for choice in choices],
-            usage=count_usage((choice.last for choice in choices), n=n),
-        )
-        await send_json(send, msgspec.json.encode(response))
+            choices = await chat.collect()
+        response = to_chat_response(chat, choices, body, created=created, model=model)
+        await send_json(caller.send, msgspec.json.encode(response))
 
 
-def _to_chat_choice(choice: Choice) -> ChatChoice:
-    return ChatChoice(
-        index=choice.last.index,
-        message=AnswerMessage(content=choice.text),
-        finish_reason=choice.finish.type,
-        matched_stop=choice.finish.matched,
+def _event_writer(body: ChatRequest, chat: RunningChat, *, created: int, model: str) -> EventWriter:
+    text_format = ChatStreamFormat(response_id=chat.generation.request_id, created=created, model=model)
+    answer_format = ChatAnswerFormat(text_format, chat)
+    usage = StreamUsage(
+        n=chat.n,
+        is_included=body.includes_usage,
+        is_continuous=body.has_continuous_usage,
+        num_reasoning_tokens=None if chat.plan.reasoning is None else answer_format.num_reasoning_tokens,
     )
+    if chat.plan.is_plain and not chat.has_logprobs:
+        return TextEventWriter(text_format, usage)
+    return DetailedEventWriter(answer_format, usage)

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from openai import APIError, APIStatusError, InternalServerError
 
+import srt
 from srt.engine_client import FinishReason, GenerateChunk
 from srt.errors import QueueFull, ServerNotReady
 from tests.fakes.engine_client import LENGTH, STOP, FakeEngineClient, chunk
@@ -38,6 +39,7 @@ async def test_a_whole_answer() -> None:
     assert body == {
         "object": "chat.completion",
         "model": "any",
+        "system_fingerprint": f"lockstep-{srt.__version__}",
         "choices": [
             {
                 "index": 0,

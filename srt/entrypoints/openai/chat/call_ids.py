@@ -1,0 +1,18 @@
+"""`CallIds`: the names of an answer's calls, by which the messages with their results refer to them."""
+
+import uuid
+
+
+class CallIds:
+    """Of one answer. A model that names its calls itself is heeded, unless it gives two the same name."""
+
+    def __init__(self, prefix: str = "call_") -> None:
+        self._prefix = prefix
+        self._taken: set[str] = set()
+
+    def next(self, given: str | None) -> str:
+        """For a call that the model named `given`, or not at all."""
+        if given is None or given in self._taken:
+            given = f"{self._prefix}{uuid.uuid4().hex[:24]}"
+        self._taken.add(given)
+        return given
