@@ -14,6 +14,10 @@ WHITESPACE = " \t\r\n"
 _SPACES = re.compile(f"[{WHITESPACE}]*")
 _PLAIN_STRING = re.compile(r'[^"\\\x00-\x1f]*')
 _DIGITS = re.compile(r"[0-9]*")
+# A number or literal whose end is seen: most are. Only what a piece cuts is followed character by character.
+_WHOLE_SCALAR = re.compile(
+    rf"(?:-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?|true|false|null)(?=[{WHITESPACE},\]}}])"
+)
 _HEX_DIGITS = "0123456789abcdefABCDEF"
 _LITERALS: Mapping[str, str] = {"t": "true", "f": "false", "n": "null"}
 _CLOSING: Mapping[str, str] = {"{": "}", "[": "]"}
@@ -124,11 +128,12 @@ class JsonScanner:
                 case _:
                     position = _end_of(_SPACES, text, position)
                     if position < len(text):
-                        position = self._between(text[position], position)
+                        position = self._between(text, position)
         return position
 
-    def _between(self, character: str, position: int) -> int:
+    def _between(self, text: str, position: int) -> int:
         """A character that is part of no value: a bracket, comma or colon, or the first of a value."""
+        character = text[position]
         match self._next:
             case _Next.KEY_OR_END | _Next.KEY if character == '"':
                 self._next, self._is_key = _Next.STRING, True
@@ -137,7 +142,7 @@ class JsonScanner:
             case _Next.ITEM_OR_END if character == "]":
                 self._close()
             case _Next.VALUE | _Next.ITEM_OR_END:
-                return self._begin_value(character, position)
+                return self._begin_value(text, position)
             case _Next.COLON if character == ":":
                 self._next = _Next.VALUE
             case _Next.COMMA_OR_END if character == ",":
@@ -149,12 +154,16 @@ class JsonScanner:
                 return position
         return position + 1
 
-    def _begin_value(self, character: str, position: int) -> int:
+    def _begin_value(self, text: str, position: int) -> int:
+        character = text[position]
         if character == '"':
             self._next, self._is_key = _Next.STRING, False
         elif character in _CLOSING:
             self._open.append(character)
             self._next = _Next.KEY_OR_END if character == "{" else _Next.ITEM_OR_END
+        elif (scalar := _WHOLE_SCALAR.match(text, position)) is not None:
+            self._end_value()
+            return scalar.end()
         elif character in _LITERALS:
             self._next, self._literal_left = _Next.LITERAL, _LITERALS[character][1:]
         elif character == "-" or "0" <= character <= "9":
