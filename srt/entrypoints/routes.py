@@ -15,6 +15,7 @@ from srt.entrypoints.openai.completions.handler import Completions
 from srt.entrypoints.openai.models import Models
 from srt.entrypoints.openapi.handler import SelfDescription
 from srt.entrypoints.parse import Parsing
+from srt.entrypoints.playground import Playground
 from srt.entrypoints.rerank.handler import Rerank
 from srt.entrypoints.score.handler import Score
 from srt.entrypoints.server_description import ServerDescription
@@ -58,6 +59,7 @@ def build_routes(client: EngineClient, args: ServerArgs) -> list[BaseRoute]:
         # What runs here, and how busy it is
         Route("/", about.about, methods=["GET"]),
         Route("/docs", about.docs, methods=["GET"]),
+        Route("/playground", Playground().page, methods=["GET"]),
         Route("/openapi.json", about.openapi, methods=["GET"]),
         Route("/model_info", description.model_info, methods=["GET"]),
         Route("/get_model_info", description.model_info, methods=["GET"]),

@@ -1,19 +1,19 @@
 """GET /openapi.json, /docs and /: what this server is, for programs and for people."""
 
-import base64
-import hashlib
 from pathlib import Path
 
 import msgspec
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.responses import JSONResponse, Response
 
 import srt
 from srt.engine_client import EngineClient
 from srt.entrypoints.openapi.document import openapi_document
+from srt.entrypoints.static_page import StaticPage
 from srt.server_args.server_args import ServerArgs
 
 LINKS = {
+    "playground": "/playground",
     "docs": "/docs",
     "openapi": "/openapi.json",
     "models": "/v1/models",
@@ -29,8 +29,7 @@ class SelfDescription:
     def __init__(self, client: EngineClient, args: ServerArgs) -> None:
         self._client = client
         self._document = msgspec.json.encode(openapi_document(has_api_key=args.api_key is not None))
-        self._page = (Path(__file__).parent / "docs.html").read_text(encoding="utf-8")
-        self._page_headers = _page_headers(self._page)
+        self._page = StaticPage(Path(__file__).parent / "docs.html")
 
     async def openapi(self, request: Request) -> Response:
         """The document."""
@@ -38,13 +37,13 @@ class SelfDescription:
 
     async def docs(self, request: Request) -> Response:
         """A page that reads the document, and lets a person try each endpoint."""
-        return HTMLResponse(self._page, headers=self._page_headers)
+        return self._page.response()
 
     async def about(self, request: Request) -> Response:
         """JSON, or the page for who would rather read HTML, as browsers do."""
         headers = {"vary": "accept"}
         if prefers_html(request.headers.get("accept", "")):
-            return HTMLResponse(self._page, headers={**self._page_headers, **headers})
+            return self._page.response(headers)
         name = self._client.model_info.served_model_name
         about = {"server": "lockstep", "version": srt.__version__, "model": name, "links": LINKS}
         return JSONResponse(about, headers=headers)
@@ -55,18 +54,3 @@ def prefers_html(accept: str) -> bool:
     media_types = [part.partition(";")[0].strip().lower() for part in accept.split(",")]
     named = [name for name in media_types if name in ("text/html", "application/json")]
     return named[:1] == ["text/html"]
-
-
-def _page_headers(page: str) -> dict[str, str]:
-    """The page is whole in itself: its own script and style run, nothing is loaded from or sent elsewhere."""
-    policy = (
-        f"default-src 'none'; script-src {_hash_of(page, 'script')}; style-src {_hash_of(page, 'style')}; "
-        "connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
-    )
-    return {"content-security-policy": policy, "x-content-type-options": "nosniff"}
-
-
-def _hash_of(page: str, tag: str) -> str:
-    """What lets the one inline element of this kind through."""
-    content = page.partition(f"<{tag}>")[2].partition(f"</{tag}>")[0]
-    return f"'sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}'"

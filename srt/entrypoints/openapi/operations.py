@@ -186,6 +186,14 @@ OPERATIONS: tuple[Operation, ...] = (
         errors=(),
     ),
     Operation(
+        paths=("/playground",),
+        methods=("GET",),
+        tag="About",
+        summary="A page to talk to the model from",
+        other_media_type="text/html",
+        errors=(),
+    ),
+    Operation(
         paths=("/health", "/ready", "/ping"),
         methods=("GET",),
         tag="Health",

@@ -12,7 +12,7 @@ WITH_KEY = ServerArgs(api_key="s3cret")
 SMALL = ServerArgs(max_body_bytes=100)
 
 
-@pytest.mark.parametrize("path", ["/health", "/ready", "/ping", "/docs"])
+@pytest.mark.parametrize("path", ["/health", "/ready", "/ping", "/docs", "/playground"])
 async def test_a_probe_needs_no_key(path: str) -> None:
     response = await ask(FakeEngineClient(), "GET", path, args=WITH_KEY)
     assert response.status_code == 200
