@@ -3,6 +3,11 @@
 import uuid
 
 
+def new_call_id(prefix: str = "call_") -> str:
+    """One that nobody else has."""
+    return f"{prefix}{uuid.uuid4().hex[:24]}"
+
+
 class CallIds:
     """Of one answer. A model that names its calls itself is heeded, unless it gives two the same name."""
 
@@ -13,6 +18,6 @@ class CallIds:
     def next(self, given: str | None) -> str:
         """For a call that the model named `given`, or not at all."""
         if given is None or given in self._taken:
-            given = f"{self._prefix}{uuid.uuid4().hex[:24]}"
+            given = new_call_id(self._prefix)
         self._taken.add(given)
         return given
