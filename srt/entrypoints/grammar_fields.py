@@ -3,7 +3,7 @@
 Checked is what every form has in common, that it is JSON where it must be; what it means, the compiler knows.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -21,16 +21,8 @@ def json_schema_grammar(schema: Any, *, param: str) -> GrammarSpec:
 
 
 def structural_tag_grammar(tag: Any, *, param: str) -> GrammarSpec:
-    """xgrammar's structural tag, of today or of former days, as an object or as its text. Raises InvalidRequest."""
-    text = _object_text(tag, "a structural tag", param)
-    parsed = msgspec.json.decode(text)
-    return structural_tag(_of_today(parsed, param)) if "structures" in parsed else _tag_as_it_is(text)
-
-
-def structural_tag(tag_format: Mapping[str, Any]) -> GrammarSpec:
-    """xgrammar's structural tag around one of its formats."""
-    tag = {"type": "structural_tag", "format": tag_format}
-    return _tag_as_it_is(msgspec.json.encode(tag).decode())
+    """xgrammar's structural tag, as an object or as its text. Raises InvalidRequest."""
+    return GrammarSpec(kind="structural_tag", text=_object_text(tag, "a structural tag", param))
 
 
 def choice_grammar(choices: Sequence[str], *, param: str) -> GrammarSpec:
@@ -39,42 +31,6 @@ def choice_grammar(choices: Sequence[str], *, param: str) -> GrammarSpec:
         raise InvalidRequest(f"{param} needs 1 to {MAX_CHOICES} texts, none of them empty", param=param)
     alternatives = " | ".join(msgspec.json.encode(choice).decode() for choice in choices)
     return GrammarSpec(kind="ebnf", text=f"root ::= {alternatives}")
-
-
-def _tag_as_it_is(text: str) -> GrammarSpec:
-    return GrammarSpec(kind="structural_tag", text=text)
-
-
-class _Structure(msgspec.Struct, kw_only=True):
-    begin: str
-    end: str
-    schema: dict[str, Any] | str = {}
-
-
-class _OlderTag(msgspec.Struct, kw_only=True):
-    structures: list[_Structure]
-    triggers: list[str]
-
-
-def _of_today(tag: Any, param: str) -> dict[str, Any]:
-    """The format that says what the older way to write a structural tag says."""
-    try:
-        older = msgspec.convert(tag, _OlderTag)
-    except msgspec.ValidationError as error:
-        raise InvalidRequest(f"{param}: {error}", param=param) from None
-    tags = [
-        {
-            "type": "tag",
-            "begin": structure.begin,
-            "content": {
-                "type": "json_schema",
-                "json_schema": msgspec.json.decode(_object_text(structure.schema, "a JSON schema", param)),
-            },
-            "end": structure.end,
-        }
-        for structure in older.structures
-    ]
-    return {"type": "triggered_tags", "triggers": older.triggers, "tags": tags}
 
 
 def _object_text(value: Any, what: str, param: str) -> str:

@@ -38,8 +38,10 @@ class ChatCompletions:
         created = int(time.time())
         model = body.model or self._client.model_info.served_model_name
         rid, dp_rank = f"chatcmpl-{caller.label}", caller.asked.dp_rank
-        with api_field_names({**field_names(body), "dp_rank": caller.asked.field}):
+        names = {**field_names(body), "dp_rank": caller.asked.field}
+        with api_field_names(names):
             plan = plan_chat(body, self._client.model_info, rid=rid, dp_rank=dp_rank)
+            names |= plan.field_names
             chat = await start_chat(self._client, plan)
             if body.stream:
                 writer = _event_writer(body, chat, created=created, model=model)

@@ -36,6 +36,7 @@ class ChatPlan:
 
     request: GenerateRequest
     answers: AnswerPlan
+    field_names: Mapping[str, str]  # the engine's names to the client's, for what the engine may yet refuse
     has_generation_prompt: bool  # the prompt ends where the model's turn begins
     continued_text: str | None  # what the model goes on with, if that is what it is to do
 
@@ -46,8 +47,13 @@ def plan_chat(body: ChatRequest, model: ModelInfo, *, rid: str, dp_rank: int | N
     body.check_whole_only()
     tools = to_tool_use(body.tools, body.tool_choice, parallel_tool_calls=body.parallel_tool_calls)
     call_format = _call_format(tools, model)
+    asked = asked_grammar(body)
+    grammar = _grammar(asked, tools, call_format)
+    request = _to_generate_request(body, model, tools, call_format, grammar, rid=rid, dp_rank=dp_rank)
+    form_field = "tools" if asked is None else asked.field
     return ChatPlan(
-        request=_to_generate_request(body, model, tools, call_format, rid=rid, dp_rank=dp_rank),
+        request=request,
+        field_names={} if grammar is None else {grammar.kind: form_field},
         answers=AnswerPlan(
             tool_calls=call_format,
             reasoning=None if model.reasoning_parser is None else reasoning_format(model.reasoning_parser),
@@ -65,7 +71,12 @@ def plan_chat(body: ChatRequest, model: ModelInfo, *, rid: str, dp_rank: int | N
 def field_names(body: ChatRequest) -> Mapping[str, str]:
     """The engine's names of fields to the client's."""
     limit = "max_tokens" if body.max_completion_tokens is None else "max_completion_tokens"
-    names = {"max_new_tokens": limit, "max_tokens": limit, "min_new_tokens": "min_tokens"}
+    names = {
+        "max_new_tokens": limit,
+        "max_tokens": limit,
+        "min_new_tokens": "min_tokens",
+        "num_top": "top_logprobs",
+    }
     return names if body.input_ids is None else {**names, "prompt": "input_ids"}
 
 
@@ -74,11 +85,11 @@ def _to_generate_request(
     model: ModelInfo,
     tools: ToolUse | None,
     call_format: ToolCallFormat | None,
+    grammar: GrammarSpec | None,
     *,
     rid: str,
     dp_rank: int | None,
 ) -> GenerateRequest:
-    grammar = _grammar(asked_grammar(body), tools, call_format)
     logprobs = _logprobs(body)
     prompt = to_chat_prompt(
         body.messages,

@@ -10,12 +10,17 @@ from typing import Any
 import msgspec
 
 from srt.constrained.grammar_spec import GrammarSpec
-from srt.entrypoints.grammar_fields import structural_tag
 from srt.entrypoints.openai.chat.tools import Tool, ToolUse
 from srt.errors import InvalidRequest
 from srt.parsers.tool_calls.format import ToolCallFormat
 
 ANY_OBJECT = {"type": "object"}
+
+
+def structural_tag(tag_format: Mapping[str, Any]) -> GrammarSpec:
+    """xgrammar's structural tag around one of its formats."""
+    tag = {"type": "structural_tag", "format": tag_format}
+    return GrammarSpec(kind="structural_tag", text=msgspec.json.encode(tag).decode())
 
 
 def required_calls(use: ToolUse, call_format: ToolCallFormat) -> GrammarSpec:
@@ -46,10 +51,11 @@ def possible_calls(use: ToolUse, call_format: ToolCallFormat) -> GrammarSpec | N
 
 def calls_or(answer: GrammarSpec, use: ToolUse, call_format: ToolCallFormat) -> GrammarSpec | None:
     """Either calls or an answer of this form; None if this format cannot say that."""
-    if call_format.structure is None:
+    answer_format = _as_format(answer)
+    if call_format.structure is None or answer_format is None:
         return None
     calls = _tags(use, call_format, is_needed=True, are_all_strict=False)
-    return structural_tag({"type": "or", "elements": [_as_format(answer), calls]})
+    return structural_tag({"type": "or", "elements": [answer_format, calls]})
 
 
 def _tags(
@@ -73,8 +79,8 @@ def _tags(
     }
 
 
-def _as_format(grammar: GrammarSpec) -> Mapping[str, Any]:
-    """A grammar as a part of a structural tag."""
+def _as_format(grammar: GrammarSpec) -> Mapping[str, Any] | None:
+    """A grammar as a part of a structural tag; None for a tag without a part of its own."""
     match grammar.kind:
         case "json_schema":
             return {"type": "json_schema", "json_schema": msgspec.json.decode(grammar.text)}
@@ -84,7 +90,7 @@ def _as_format(grammar: GrammarSpec) -> Mapping[str, Any]:
             return {"type": "grammar", "grammar": grammar.text}
         case "structural_tag":
             tag: Mapping[str, Any] = msgspec.json.decode(grammar.text)
-            inner: Mapping[str, Any] = tag.get("format", {})
+            inner: Mapping[str, Any] | None = tag.get("format")
             return inner
 
 

@@ -10,7 +10,7 @@ from srt.entrypoints.choices import collect_choices
 from srt.entrypoints.field_names import api_field_names
 from srt.entrypoints.generation_endpoint import Caller, serve_body
 from srt.entrypoints.json_response import send_json
-from srt.entrypoints.openai.completions.prompt import FIELD_NAMES, to_generate_request
+from srt.entrypoints.openai.completions.prompt import field_names, to_generate_request
 from srt.entrypoints.openai.completions.protocol import CompletionRequest
 from srt.entrypoints.openai.completions.response import to_completion_response
 from srt.entrypoints.openai.completions.running import RunningCompletion, start_completion
@@ -36,7 +36,7 @@ class Completions:
     async def _answer(self, body: CompletionRequest, caller: Caller) -> None:
         created = int(time.time())
         model = body.model or self._client.model_info.served_model_name
-        with api_field_names({**FIELD_NAMES, "dp_rank": caller.asked.field}):
+        with api_field_names({**field_names(body), "dp_rank": caller.asked.field}):
             request = to_generate_request(body, rid=f"cmpl-{caller.label}", dp_rank=caller.asked.dp_rank)
             check_num_choices(request)
             completion = await start_completion(self._client, request, echo=bool(body.echo))

@@ -1,5 +1,7 @@
 """A completion request to a GenerateRequest: one prompt or several, text or token ids."""
 
+from collections.abc import Mapping
+
 from srt.engine_client import GenerateRequest, LogprobOptions
 from srt.entrypoints.openai.completions.protocol import CompletionRequest
 from srt.entrypoints.openai.form_fields import asked_grammar
@@ -12,13 +14,19 @@ from srt.errors import InvalidRequest
 
 DEFAULT_MAX_TOKENS = 16  # OpenAI's
 
-FIELD_NAMES = {
-    "max_new_tokens": "max_tokens",
-    "min_new_tokens": "min_tokens",
-    "num_top": "logprobs",
-    "prompt_start": "echo",
-}
 _HARMLESS = {**HARMLESS, "add_special_tokens": True}
+
+
+def field_names(body: CompletionRequest) -> Mapping[str, str]:
+    """The engine's names of fields to the client's. Raises InvalidRequest for a form that is none."""
+    asked = asked_grammar(body)
+    return {
+        "max_new_tokens": "max_tokens",
+        "min_new_tokens": "min_tokens",
+        "num_top": "logprobs",
+        "prompt_start": "echo",
+        **({} if asked is None else {asked.grammar.kind: asked.field}),
+    }
 
 
 def to_generate_request(body: CompletionRequest, *, rid: str, dp_rank: int | None = None) -> GenerateRequest:
