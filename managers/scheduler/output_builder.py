@@ -1,7 +1,7 @@
 """`OutputBuilder`: what the detokenizer is told of one step, gathered into one message.
 
-A streaming request is told its first token at once and then every `stream_interval` tokens; another one
-everything at its end. A request is opened with its first tokens and finished exactly once.
+A streaming request is told its first token at once and then every `stream_interval` tokens, its own or the server's;
+another one everything at its end. A request is opened with its first tokens and finished exactly once.
 Next on the request's path: managers/detokenizer_manager.py
 """
 
@@ -22,7 +22,8 @@ class OutputBuilder:
         if not request.stream:
             return
         num_emitted = request.num_emitted
-        if num_emitted == 0 or request.num_output - num_emitted >= self._stream_interval:
+        interval = request.sampling.stream_interval or self._stream_interval
+        if num_emitted == 0 or request.num_output - num_emitted >= interval:
             self._emit(request)
 
     def finished(self, request: Request, finish: Finish) -> None:

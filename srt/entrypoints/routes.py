@@ -37,7 +37,11 @@ def build_routes(client: EngineClient, args: ServerArgs) -> list[BaseRoute]:
         # Generation
         Route("/v1/chat/completions", ChatCompletions(client), methods=["POST"]),
         Route("/v1/completions", Completions(client), methods=["POST"]),
-        Route("/generate", Generate(client), methods=["POST", "PUT"]),
+        Route(
+            "/generate",
+            Generate(client, is_incremental=args.incremental_streaming_output),
+            methods=["POST", "PUT"],
+        ),
         # How likely, how fitting
         Route("/v1/score", Score(client), methods=["POST"]),
         Route("/v1/rerank", Rerank(client), methods=["POST", "PUT"]),

@@ -40,6 +40,7 @@ class SamplingParams(msgspec.Struct, frozen=True, array_like=True, gc=False, kw_
     skip_special_tokens: bool = True
     no_stop_trim: bool = False
     logit_bias: tuple[tuple[int, float], ...] = ()
+    stream_interval: int | None = None  # tokens a stream gets at once; None: as the server does it
 
     # Below this the distribution is a point: SGLang's rule, and what "temperature 0" means everywhere.
     GREEDY_BELOW: ClassVar[float] = 1e-6
@@ -78,6 +79,8 @@ class SamplingParams(msgspec.Struct, frozen=True, array_like=True, gc=False, kw_
         if self.seed is not None:
             _check_range("seed", self.seed, MIN_INT64, MAX_INT64)
         _check_range("n", self.n, 1, MAX_N)
+        if self.stream_interval is not None:
+            _check_range("stream_interval", self.stream_interval, 1, MAX_INT64)
         if len(self.stop) > MAX_STOP_STRINGS:
             raise InvalidRequest(f"at most {MAX_STOP_STRINGS} stop strings", param="stop")
         if "" in self.stop:

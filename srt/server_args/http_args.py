@@ -18,5 +18,8 @@ class HttpArgs:
         None,
         help="Name in /v1/models and in answers. Default: the model path as given, or SmolLM2-135M-Instruct.",
     )
+    incremental_streaming_output: bool = flag(
+        False, help="Events of /generate carry what is new, instead of all so far."
+    )
     max_body_bytes: int = flag(64 * 1024 * 1024, help="Longest request body that is read; beyond it 413.")
     drain_timeout: float = flag(30.0, help="Seconds that running requests get to finish after SIGTERM.")

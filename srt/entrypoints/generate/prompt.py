@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from srt.engine_client import GenerateRequest, TextPrompt, TokenPrompt
+from srt.entrypoints.generate.logprob_fields import FIELD_NAMES, to_logprob_options
 from srt.entrypoints.generate.protocol import (
     NativeRequest,
     NativeSamplingParams,
@@ -27,7 +28,9 @@ def to_generate_request(body: NativeRequest, *, rid: str, dp_rank: int | None = 
         prompts=prompts,
         sampling=_to_sampling(body.sampling_params, len(prompts)),
         stream=bool(body.stream),
-        rid=checked_rid(body.rid, made=rid),
+        logprobs=to_logprob_options(body, len(prompts)),
+        rid=rid if isinstance(body.rid, list) else checked_rid(body.rid, made=rid),
+        rids=_to_rids(body.rid, len(prompts)) if isinstance(body.rid, list) else (),
         namespace=to_namespace(body.cache_salt, body.extra_key),
         priority=body.priority,
         timeout_s=body.timeout_s,
@@ -45,7 +48,7 @@ def field_names(body: NativeRequest) -> Mapping[str, str]:
     """The engine's names of fields to the client's."""
     names = {name: f"sampling_params.{name}" for name in SamplingParams.__struct_fields__}
     prompt = "input_ids" if body.text is None else "text"
-    return {**names, "prompt": prompt, "max_tokens": "sampling_params.max_new_tokens"}
+    return {**names, **FIELD_NAMES, "prompt": prompt, "max_tokens": "sampling_params.max_new_tokens"}
 
 
 def _to_prompts(body: NativeRequest) -> Sequence[TextPrompt | TokenPrompt]:
@@ -56,6 +59,14 @@ def _to_prompts(body: NativeRequest) -> Sequence[TextPrompt | TokenPrompt]:
     if body.input_ids is not None:
         return to_prompts(body.input_ids, param="input_ids")
     raise InvalidRequest("text or input_ids is needed", param="text")
+
+
+def _to_rids(rids: list[str], num_prompts: int) -> list[str]:
+    if len(rids) != num_prompts:
+        raise InvalidRequest(f"there are {len(rids)} rids for {num_prompts} prompts", param="rid")
+    if len(set(rids)) != len(rids):
+        raise InvalidRequest("the rids of one request must differ", param="rid")
+    return [checked_rid(rid, made=rid) for rid in rids]
 
 
 def _to_sampling(
@@ -74,14 +85,13 @@ def _to_sampling(
 
 
 def _to_sampling_params(fields: NativeSamplingParams) -> SamplingParams:
+    # `spaces_between_special_tokens` is about slow tokenizers; those here put none either way.
     refuse_fields(fields, within="sampling_params.")
-    if fields.spaces_between_special_tokens is False:
-        name = "spaces_between_special_tokens"
-        raise InvalidRequest(f"{name} must be true", param=f"sampling_params.{name}")
     return to_sampling_params(
         fields,
         min_new_tokens=fields.min_new_tokens,
         max_new_tokens=(
             DEFAULT_MAX_NEW_TOKENS if fields.max_new_tokens is msgspec.UNSET else fields.max_new_tokens
         ),
+        overrides={"stream_interval": fields.stream_interval},
     )

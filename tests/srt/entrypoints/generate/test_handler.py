@@ -6,6 +6,7 @@ import pytest
 
 from srt.engine_client import FinishReason, TextPrompt, TokenPrompt
 from srt.sampling.params import SamplingParams
+from srt.server_args.server_args import ServerArgs
 from tests.fakes.engine_client import LENGTH, STOP, FakeEngineClient, chunk
 from tests.fakes.http_world import ask, error_of, events_of, post
 
@@ -13,6 +14,15 @@ pytestmark = pytest.mark.anyio
 
 PATH = "/generate"
 ONE = [[chunk('x"')], [chunk("y", finish=LENGTH, completion_tokens=2)]]
+META = {
+    "id": "r1",
+    "prompt_tokens": 5,
+    "weight_version": "default",
+    "num_retractions": 0,
+    "cached_tokens": 2,
+    "cached_tokens_details": {"device": 2, "host": 0},
+    "reasoning_tokens": 0,
+}
 
 
 def batch(size: int) -> list[list[Any]]:
@@ -36,13 +46,7 @@ async def test_one_prompt_gets_one_object(method: str) -> None:
     assert body == {
         "text": 'x"y',
         "output_ids": list(b'x"y'),
-        "meta_info": {
-            "id": "r1",
-            "finish_reason": {"type": "length", "length": 2},
-            "prompt_tokens": 5,
-            "completion_tokens": 2,
-            "cached_tokens": 2,
-        },
+        "meta_info": {**META, "finish_reason": {"type": "length", "length": 2}, "completion_tokens": 2},
     }
 
 
@@ -101,6 +105,10 @@ async def test_ids_alone_are_one_prompt() -> None:
             {"max_new_tokens": 4, "min_new_tokens": 2, "temperature": 0, "stop": "x", "sampling_seed": 3},
             SamplingParams(max_new_tokens=4, min_new_tokens=2, temperature=0.0, stop=("x",), seed=3),
         ),
+        (
+            {"stream_interval": 7, "spaces_between_special_tokens": False},
+            SamplingParams(max_new_tokens=128, stream_interval=7),
+        ),
     ],
 )
 async def test_sampling_params(given: Any, expected: SamplingParams) -> None:
@@ -131,7 +139,9 @@ async def test_each_prompt_may_have_its_own_settings() -> None:
         ({"text": 5}, "text"),
         ({"text": "a", "stream": "true"}, "stream"),
         ({"text": "a", "stream": 1}, "stream"),
-        ({"text": "a", "rid": ["x"]}, "rid"),
+        ({"text": "a", "rid": ["x", "y"]}, "rid"),
+        ({"text": ["a", "b"], "rid": ["x", "x"]}, "rid"),
+        ({"text": ["a", "b"], "rid": ["x", "with space"]}, "rid"),
         ({"text": "a", "sampling_params": []}, "sampling_params"),
         ({"text": "a", "sampling_params": 5}, "sampling_params"),
         ({"text": ["a", "b"], "sampling_params": [{"n": 1}, {"n": 2}]}, "sampling_params"),
@@ -142,11 +152,7 @@ async def test_each_prompt_may_have_its_own_settings() -> None:
         ({"text": "a", "sampling_params": {"stop_token_ids": [-1]}}, "sampling_params.stop_token_ids"),
         ({"text": "a", "sampling_params": {"json_schema": "{}"}}, "sampling_params.json_schema"),
         ({"text": "a", "sampling_params": {"stop_regex": "a+"}}, "sampling_params.stop_regex"),
-        (
-            {"text": "a", "sampling_params": {"spaces_between_special_tokens": False}},
-            "sampling_params.spaces_between_special_tokens",
-        ),
-        ({"text": "a", "return_logprob": True}, "return_logprob"),
+        ({"text": "a", "sampling_params": {"stream_interval": 0}}, "sampling_params.stream_interval"),
         ({"text": "a", "token_ids_logprob": [-1]}, "token_ids_logprob"),
         ({"text": "a", "top_logprobs_num": 1_000_000}, "top_logprobs_num"),
         ({"text": "a", "image_data": "http://x"}, "image_data"),
@@ -184,13 +190,7 @@ async def test_a_stream_is_cumulative() -> None:
     assert first == {
         "text": 'x"',
         "output_ids": list(b'x"'),
-        "meta_info": {
-            "id": "r1",
-            "finish_reason": None,
-            "prompt_tokens": 5,
-            "completion_tokens": 1,
-            "cached_tokens": 2,
-        },
+        "meta_info": {**META, "finish_reason": None, "completion_tokens": 1},
     }
     assert last["text"] == 'x"y'
     assert last["output_ids"] == list(b'x"y')
@@ -211,3 +211,39 @@ async def test_a_streamed_batch_says_which_prompt_an_event_is_of() -> None:
     response = await post(FakeEngineClient(script), PATH, {"text": ["p", "q"], "stream": True})
     *events, _ = events_of(response.text)
     assert [(event["index"], event["text"]) for event in events] == [(1, "x"), (0, "a"), (1, "xy")]
+
+
+async def test_each_prompt_of_a_batch_may_have_its_own_rid() -> None:
+    client = FakeEngineClient(batch(4))
+    body = {"text": ["a", "b"], "rid": ["x", "y"], "sampling_params": {"n": 2}}
+    response = await post(client, PATH, body)
+    assert client.requests[0].rids == ["x", "y"]
+    assert [answer["meta_info"]["id"] for answer in response.json()] == ["x", "x", "y", "y"]
+
+
+async def test_a_stream_may_carry_only_what_is_new() -> None:
+    response = await post(
+        FakeEngineClient(ONE),
+        PATH,
+        {"text": "a", "stream": True},
+        args=ServerArgs(incremental_streaming_output=True),
+    )
+    first, last, _ = events_of(response.text)
+    assert [(event["text"], event["output_ids"]) for event in (first, last)] == [
+        ('x"', [120, 34]),
+        ("y", [121]),
+    ]
+    assert [event["meta_info"]["completion_tokens"] for event in (first, last)] == [1, 2]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_the_prompts_ids_come_back_if_wanted(stream: bool) -> None:
+    body = {"input_ids": [[1, 2], [3]], "return_prompt_token_ids": True, "stream": stream}
+    response = await post(FakeEngineClient(batch(2)), PATH, body)
+    answers = events_of(response.text)[:-1] if stream else response.json()
+    assert {answer["text"]: answer["prompt_token_ids"] for answer in answers} == {"0": [1, 2], "1": [3]}
+
+
+async def test_the_replica_that_was_asked_for_is_named() -> None:
+    response = await post(FakeEngineClient(ONE), PATH, {"text": "a", "routed_dp_rank": 1})
+    assert response.json()["meta_info"]["dp_rank"] == 1
