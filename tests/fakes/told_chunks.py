@@ -1,4 +1,4 @@
-"""Chunks whose tokens have log-probabilities that a test can read: token t has -t, and so many likelier ones as asked."""
+"""Chunks whose tokens have log-probabilities that a test can read: token t has -t, and likelier ones beside it."""
 
 from collections.abc import Sequence
 

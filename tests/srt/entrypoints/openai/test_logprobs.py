@@ -186,11 +186,14 @@ async def test_n_answers_are_each_told_of() -> None:
 
 async def test_the_official_client_reads_them_streamed() -> None:
     client = FakeEngineClient([[told("h", num_top=1)], [told("i", num_top=1, finish=STOP)]])
-    async with serving(client) as world, world.openai() as openai:
-        async with openai.chat.completions.stream(
+    async with (
+        serving(client) as world,
+        world.openai() as openai,
+        openai.chat.completions.stream(
             model="m", messages=CHAT["messages"], logprobs=True, top_logprobs=1
-        ) as stream:
-            answer = await stream.get_final_completion()
+        ) as stream,
+    ):
+        answer = await stream.get_final_completion()
     logprobs = answer.choices[0].logprobs
     assert logprobs is not None
     assert logprobs.content is not None

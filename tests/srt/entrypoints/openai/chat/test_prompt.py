@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from srt.engine_client import ChatPrompt, GenerateRequest
+from srt.engine_client import ChatPrompt, GenerateRequest, TokenPrompt
 from srt.entrypoints.openai.chat.protocol import ChatRequest
 from srt.sampling.params import SamplingParams
 from tests.fakes.engine_client import STOP, FakeEngineClient, chunk
@@ -262,6 +262,31 @@ async def test_a_prompt_ends_with_the_models_turn_unless_it_goes_on_with_the_las
 async def test_template_kwargs_and_reasoning_effort_reach_the_template() -> None:
     prompt = await prompt_of({"chat_template_kwargs": {"enable_thinking": False}, "reasoning_effort": "low"})
     assert prompt.template_kwargs == {"enable_thinking": False, "reasoning_effort": "low"}
+
+
+async def test_ids_stand_in_for_the_template() -> None:
+    (prompt,) = (await request_of({"input_ids": [5, 6], "messages": []})).prompts
+    assert prompt == TokenPrompt([5, 6])
+
+
+async def test_vllms_name_for_keeping_the_stop_string_is_honoured() -> None:
+    assert (await sampling_of({"include_stop_str_in_output": True})).no_stop_trim is True
+
+
+async def test_an_earlier_refusal_is_what_the_assistant_said() -> None:
+    parts = [{"type": "refusal", "refusal": "No."}, {"type": "text", "text": "Sorry."}]
+    messages = [
+        {"role": "assistant", "content": parts},
+        {"role": "assistant", "content": None, "refusal": "No."},
+    ]
+    contents = [m["content"] for m in (await prompt_of({"messages": messages})).messages]
+    assert contents == [[{"type": "text", "text": "No."}, {"type": "text", "text": "Sorry."}], "No."]
+
+
+@pytest.mark.parametrize("field", ["audio", "function_call"])
+async def test_what_an_earlier_answer_had_and_we_do_not_know_is_refused_by_its_place(field: str) -> None:
+    messages = [*CHAT["messages"], {"role": "assistant", "content": "a", field: {"id": "x", "name": "f"}}]
+    assert await param_of({"messages": messages}) == f"messages[1].{field}"
 
 
 async def test_salts_and_keys_cannot_be_mistaken_for_each_other() -> None:
