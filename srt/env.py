@@ -17,13 +17,24 @@ class EnvVariable:
 CACHE_DIR = EnvVariable(
     name="LOCKSTEP_CACHE_DIR",
     default="~/.cache/lockstep",
-    help="Folder for what is made once and kept: tokenizers converted from GGUF or SentencePiece files.",
+    help="Folder for what is made once and kept: converted tokenizers, compiled kernels.",
 )
 
-ALL = (CACHE_DIR,)
+COMPILER = EnvVariable(
+    name="CXX",
+    default="g++",
+    help="C++ compiler for the native kernels: a name or a path.",
+)
+
+ALL = (CACHE_DIR, COMPILER)
 
 
 def cache_dir() -> Path:
     """The folder of LOCKSTEP_CACHE_DIR. It may not exist yet."""
     # A variable that is set but empty counts as not set, as in the shell's ${NAME:-default}.
     return Path(os.environ.get(CACHE_DIR.name) or CACHE_DIR.default).expanduser()
+
+
+def compiler() -> str:
+    """The command of CXX."""
+    return os.environ.get(COMPILER.name) or COMPILER.default

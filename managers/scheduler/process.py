@@ -6,6 +6,7 @@ Next on the request's path: managers/scheduler/event_loop.py
 import logging
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from managers.ipc import IpcAddresses, Receiver, Sender
@@ -23,6 +24,7 @@ from srt.distributed.collectives import TpGroup
 from srt.distributed.groups import init_tp_group
 from srt.distributed.neighbours import NO_NEIGHBOURS, FolderNeighbours, Neighbours
 from srt.distributed.rank import RankInfo
+from srt.layers.native.load import find_kernels
 from srt.model_executor.model_runner import ModelRunner
 from srt.model_executor.warmup import warm_up
 from srt.runtime_plan.device_facts import find_device
@@ -50,7 +52,10 @@ def run(
 ) -> None:
     """Load, report ready, serve until a Shutdown. Raises StartupError, LockstepDivergence."""
     rank_info = RankInfo(rank, args.tp_size)
-    plan = resolve(args, model_config, find_device(args.device), args.tp_size)
+    device = find_device(args.device)
+    if device.kind == "cpu" and args.attention_backend != "torch_native":
+        device = replace(device, kernels=find_kernels())
+    plan = resolve(args, model_config, device, args.tp_size)
     group = init_tp_group(rank_info, addresses.rendezvous, args.dist_timeout)
     neighbours = _neighbours(args, addresses, rank)
     runner = ModelRunner.load(

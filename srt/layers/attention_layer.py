@@ -1,6 +1,6 @@
 """`AttentionLayer`: what a model calls with q, k and v; the backend of this batch does the work.
 
-Next on the request's path: srt/layers/attention/torch_native.py
+Next on the request's path: srt/layers/attention/native.py
 """
 
 import torch

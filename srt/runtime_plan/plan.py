@@ -7,6 +7,17 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class KernelFacts:
+    """Whether the native kernels can be used, and one clause that says why, or why not."""
+
+    are_there: bool
+    reason: str
+
+
+NO_KERNELS = KernelFacts(are_there=False, reason="nobody has looked for native kernels")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceFacts:
     """The machine, asked once. Memory in bytes."""
 
@@ -15,6 +26,7 @@ class DeviceFacts:
     num_cores: int
     total_memory: int
     has_bf16: bool
+    kernels: KernelFacts = NO_KERNELS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

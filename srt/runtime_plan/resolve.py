@@ -33,7 +33,7 @@ def resolve(args: ServerArgs, config: ModelConfig, facts: DeviceFacts, tp_size: 
     chunk, why_chunk = resolve_chunk(args.chunked_prefill_size, page_size, context_length, facts.kind)
     fraction, why_fraction = resolve_mem_fraction(args.mem_fraction_static, facts.kind)
     threads, why_threads = resolve_threads(args.cpu_threads, facts.num_cores, tp_size * args.dp_size)
-    backend, why_backend = resolve_attention_backend(args.attention_backend)
+    backend, why_backend = resolve_attention_backend(args.attention_backend, facts)
     overlaps, why_overlaps = resolve_overlap(
         facts.kind, enable=args.enable_overlap_schedule, disable=args.disable_overlap_schedule
     )
@@ -161,10 +161,17 @@ def resolve_overlap(device: str, *, enable: bool, disable: bool) -> tuple[bool, 
     return device != "cpu", f"the default on a {device}"
 
 
-def resolve_attention_backend(asked: str) -> tuple[str, str]:
+def resolve_attention_backend(asked: str, facts: DeviceFacts) -> tuple[str, str]:
     """Which implementation of attention."""
+    if asked == "auto" and facts.kernels.are_there:
+        return "native", facts.kernels.reason
     if asked == "auto":
-        return "torch_native", "the one that runs everywhere"
+        return "torch_native", f"the one that runs everywhere; {facts.kernels.reason}"
+    if asked == "native" and not facts.kernels.are_there:
+        raise StartupError(
+            f"--attention-backend native was asked for, but {facts.kernels.reason}",
+            hint="leave it out, and torch's own kernels are used where ours cannot be built",
+        )
     return asked, "asked for by --attention-backend"
 
 

@@ -9,4 +9,9 @@ from srt.server_args.flag import flag
 class KernelArgs:
     """Kernel flags."""
 
-    attention_backend: str = flag("auto", help="Attention implementation.", choices=("auto", "torch_native"))
+    attention_backend: str = flag(
+        "auto",
+        help="Attention implementation: C++ that is compiled for this processor at the first start (native), or plain "
+        "torch (torch_native). auto: native on a CPU if there is a compiler.",
+        choices=("auto", "native", "torch_native"),
+    )

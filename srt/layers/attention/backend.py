@@ -23,6 +23,7 @@ class AttentionShape:
     head_dim: int
     window: int | None  # a token sees itself and the window − 1 tokens before; None: everything before
     scale: float
+    soft_cap: float | None = None  # scores s become soft_cap · tanh(s / soft_cap)
 
 
 class PreparedAttention(Protocol):

@@ -6,7 +6,10 @@ from mem_cache.kv_pool import KVPool
 from srt.layers.attention.backend import AttentionBackend
 from srt.util.registry import import_by_name
 
-MODULES = {"torch_native": "srt.layers.attention.torch_native"}
+MODULES = {
+    "native": "srt.layers.attention.native",
+    "torch_native": "srt.layers.attention.torch_native",
+}
 
 
 class _BackendModule(Protocol):

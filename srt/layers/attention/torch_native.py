@@ -1,10 +1,8 @@
-"""AttentionBackend in plain torch: the reference, and the CPU's.
+"""AttentionBackend in plain torch: the reference, and what is used where nothing better is.
 
 Gathers the keys and values that a row may see next to each other, then calls scaled_dot_product_attention, which keeps
 its sums in float32. Decode rows go many at a time, prefill rows one by one. What to gather and what to mask is
 worked out once a batch for each window length that occurs, not once a layer.
-
-Next on the request's path: srt/layers/lm_head.py
 """
 
 from dataclasses import dataclass
@@ -73,12 +71,13 @@ class TorchNativeAttention:
         per_row = (num_rows, plan.span, shape.num_kv_heads, shape.head_dim)
         # The query heads of a group stand where queries of several tokens would: nothing is copied for them.
         grouped = (num_rows, shape.num_kv_heads, shape.num_heads // shape.num_kv_heads, shape.head_dim)
-        attended = F.scaled_dot_product_attention(
+        attended = _attend_to(
+            shape,
             queries[plan.rows].reshape(grouped),
             keys.view(per_row).transpose(1, 2),
             values.view(per_row).transpose(1, 2),
-            attn_mask=plan.mask,
-            scale=shape.scale,
+            mask=plan.mask,
+            is_causal=False,
         )
         outputs[plan.rows] = attended.reshape(num_rows, shape.num_heads, shape.head_dim)
 
@@ -91,16 +90,46 @@ def _attend_prefill(
     values: torch.Tensor,
 ) -> torch.Tensor:
     """One row; without a mask its first query meets its first key."""
-    attended = F.scaled_dot_product_attention(
+    attended = _attend_to(
+        shape,
         queries.transpose(0, 1).unsqueeze(0),
         keys.transpose(0, 1).unsqueeze(0),
         values.transpose(0, 1).unsqueeze(0),
-        attn_mask=mask,
+        mask=mask,
         is_causal=mask is None,
-        scale=shape.scale,
-        enable_gqa=shape.num_heads != shape.num_kv_heads,
     )
     return attended.squeeze(0).transpose(0, 1)
+
+
+def _attend_to(
+    shape: AttentionShape,
+    queries: torch.Tensor,
+    keys: torch.Tensor,
+    values: torch.Tensor,
+    *,
+    mask: torch.Tensor | None,
+    is_causal: bool,
+) -> torch.Tensor:
+    """(rows, heads, tokens, head_dim) each."""
+    num_groups = queries.shape[1] // keys.shape[1]
+    if shape.soft_cap is None:
+        return F.scaled_dot_product_attention(
+            queries,
+            keys,
+            values,
+            attn_mask=mask,
+            is_causal=is_causal,
+            scale=shape.scale,
+            enable_gqa=num_groups > 1,
+        )
+    keys, values = keys.repeat_interleave(num_groups, 1), values.repeat_interleave(num_groups, 1)
+    scores = queries.float() @ keys.float().transpose(-1, -2) * shape.scale
+    scores = shape.soft_cap * torch.tanh(scores / shape.soft_cap)
+    if is_causal:
+        mask = _mask(torch.ones_like(scores, dtype=torch.bool).triu(1), scores.dtype)
+    if mask is not None:
+        scores = scores + mask
+    return (scores.softmax(-1) @ values.float()).to(queries.dtype)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ import pytest
 from srt.configs.hf_config import load_hf_config
 from srt.configs.model_config import ModelConfig
 from srt.errors import StartupError
-from srt.runtime_plan.plan import DeviceFacts, RuntimePlan
+from srt.runtime_plan.plan import DeviceFacts, KernelFacts, RuntimePlan
 from srt.runtime_plan.resolve import resolve, resolve_load_balance
 from srt.server_args.server_args import ServerArgs
 
@@ -120,6 +120,22 @@ def test_longest_prefix_first_needs_a_prefix_cache(config: ModelConfig) -> None:
     decided = plan(config, schedule_policy="lpm", disable_radix_cache=True)
     assert decided.schedule_policy == "fcfs"
     assert "lpm needs the prefix cache" in decided.reasons["schedule_policy"]
+
+
+def test_native_attention_where_its_kernels_are_and_torchs_elsewhere(config: ModelConfig) -> None:
+    built = {"kernels": KernelFacts(are_there=True, reason="compiled just now")}
+    missing = {"kernels": KernelFacts(are_there=False, reason="there is no compiler")}
+    decided = plan(config, facts=built)
+    assert (decided.attention_backend, decided.reasons["attention_backend"]) == (
+        "native",
+        "compiled just now",
+    )
+    assert plan(config, facts=built, attention_backend="torch_native").attention_backend == "torch_native"
+    decided = plan(config, facts=missing)
+    assert decided.attention_backend == "torch_native"
+    assert "there is no compiler" in decided.reasons["attention_backend"]
+    with pytest.raises(StartupError, match="native was asked for, but there is no compiler"):
+        plan(config, facts=missing, attention_backend="native")
 
 
 def test_what_was_asked_for_is_done(config: ModelConfig) -> None:
