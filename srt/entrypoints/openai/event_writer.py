@@ -58,14 +58,16 @@ class TextEventWriter:
     def __init__(self, text_format: TextFormat, usage: StreamUsage) -> None:
         self._format = text_format
         self._usage = usage
+        # Choices of which nothing but text is to be told until they end.
         self._text_events: dict[int, TextEvent] = {}
+        self._begun: set[int] = set()
 
     def events(self, chunks: list[GenerateChunk]) -> bytes:
         """See srt/entrypoints/sse.py."""
         parts: list[bytes] = []
         for chunk in chunks:
             text_event = self._text_events.get(chunk.index)
-            if text_event is None or chunk.finish is not None or self._usage.is_continuous:
+            if text_event is None or chunk.finish is not None:
                 self._write(chunk, parts)
             elif chunk.text:
                 parts += (text_event.before, orjson.dumps(chunk.text), text_event.after)
@@ -79,9 +81,11 @@ class TextEventWriter:
         """A choice's first or last chunk, or one whose event counts tokens."""
         self._usage.note(chunk)
         index, usage = chunk.index, self._usage.in_event()
-        if index not in self._text_events:
-            rendered = event(self._format.text(index, "", usage))
-            self._text_events[index] = TextEvent(rendered, self._format.text_key)
+        if index not in self._begun:
+            self._begun.add(index)
+            if not self._usage.is_continuous:
+                rendered = event(self._format.text(index, "", usage))
+                self._text_events[index] = TextEvent(rendered, self._format.text_key)
             opening = self._format.opening(index, usage)
             if opening is not None:
                 parts.append(event(opening))

@@ -1,4 +1,4 @@
-"""Reasoning: apart from the answer, switched on and off, counted, and in front of whatever form the answer must have."""
+"""Reasoning: apart from the answer, switched on and off, counted, and in front of any form the answer must have."""
 
 from typing import Any
 
