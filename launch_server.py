@@ -1,4 +1,4 @@
-"""Start the server: flags in, processes and an open port out. The one file that sees both HTTP and the actors.
+"""Start the server: flags in, processes and an open port out. It and http_worker.py see both HTTP and the actors.
 
 What it needs is imported inside functions, because every child process that is spawned imports this file again.
 Next on the request's path: srt/entrypoints/http_server.py
@@ -10,10 +10,11 @@ import signal
 import socket
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from managers.launcher import FoundModel, RunningEngine
+    from srt.entrypoints.http_server import HttpServer
     from srt.server_args.server_args import ServerArgs
 
 logger = logging.getLogger("launch_server")
@@ -21,6 +22,63 @@ logger = logging.getLogger("launch_server")
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 # How long connections get to take their last words: after an orderly end, and after the death of a process.
 CLOSE_GRACE_S, FAILURE_GRACE_S = 5.0, 1.0
+
+
+class Front(Protocol):
+    """What serves HTTP: this process, or several others."""
+
+    death: asyncio.Future[str]  # set, with a sentence, when the server cannot go on
+
+    def serve(self, listener: socket.socket) -> None:
+        """Serve what arrives at an open port, from now on."""
+        ...
+
+    async def drain(self, timeout_s: float, *, hurry: asyncio.Event) -> None:
+        """Take nothing new; let what runs finish for `timeout_s`, or until `hurry` is set; then end it."""
+        ...
+
+    async def stop(self, grace_s: float) -> None:
+        """Close the port and every connection; those with an answer in the making have `grace_s`."""
+        ...
+
+
+class OnlyFront:
+    """This process serves HTTP itself."""
+
+    def __init__(self, args: "ServerArgs", engine: "RunningEngine") -> None:
+        self._args = args
+        self._engine = engine
+        self._server: HttpServer | None = None
+        self.death = engine.death
+
+    def serve(self, listener: socket.socket) -> None:
+        """See Front."""
+        from managers.front_board import Figure
+        from srt.entrypoints.http_server import HttpServer, build_app
+
+        row = self._engine.fronts.own_row
+        self._server = HttpServer(
+            build_app(self._engine.client, self._args),
+            listener,
+            on_connection=lambda: row.count(Figure.CONNECTIONS_OPENED),
+            on_connection_end=lambda: row.count(Figure.CONNECTIONS_CLOSED),
+        )
+        self._serving = asyncio.create_task(self._server.serve())
+        self._serving.add_done_callback(self._on_end)
+
+    async def drain(self, timeout_s: float, *, hurry: asyncio.Event) -> None:
+        """See Front."""
+        await self._engine.client.drain(timeout_s, hurry=hurry)
+
+    async def stop(self, grace_s: float) -> None:
+        """See Front."""
+        if self._server is not None:
+            await self._server.close(grace_s)
+            await self._serving
+
+    def _on_end(self, serving: asyncio.Task[None]) -> None:
+        if not serving.cancelled() and serving.exception() and not self.death.done():
+            self.death.set_result(f"HTTP has failed: {serving.exception()}")
 
 
 def main() -> int:
@@ -52,45 +110,43 @@ def main() -> int:
 
 
 async def _run(args: "ServerArgs", model: "FoundModel", sock: socket.socket) -> int:
-    from managers.launcher import launch
+    from managers.launcher import launch, launch_fronts
 
     starting = asyncio.current_task()
     assert starting is not None
     _on_signals(starting.cancel)
     try:
+        if args.tokenizer_worker_num > 1:
+            async with launch_fronts(args, model) as fronts:
+                return await _serve(args, fronts, sock)
         async with launch(args, model) as engine:
-            return await _serve(args, engine, sock)
+            return await _serve(args, OnlyFront(args, engine), sock)
     finally:
         for number in SIGNALS:  # All is done; a late signal must not change the exit code.
             asyncio.get_running_loop().remove_signal_handler(number)
             signal.signal(number, signal.SIG_IGN)
 
 
-async def _serve(args: "ServerArgs", engine: "RunningEngine", sock: socket.socket) -> int:
+async def _serve(args: "ServerArgs", front: Front, sock: socket.socket) -> int:
     """Serve until told to stop, or until a process is lost. A second signal cuts off what still runs."""
-    from srt.entrypoints.http_server import HttpServer, build_app
     from srt.util.network import open_port
 
     told_to_stop, told_twice = asyncio.Event(), asyncio.Event()
     _on_signals(lambda: (told_twice if told_to_stop.is_set() else told_to_stop).set())
     open_port(sock)
-    server = HttpServer(build_app(engine.client, args), sock)
-    serving = asyncio.create_task(server.serve())
+    front.serve(sock)
     stop = asyncio.create_task(told_to_stop.wait())
     logger.info("listening on http://%s:%d", args.host, sock.getsockname()[1])
-    ends: set[asyncio.Future[Any]] = {serving, stop, engine.death}
+    ends: set[asyncio.Future[Any]] = {stop, front.death}
     await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
     if stop.done():
         logger.info("told to stop: open requests have %g s to finish", args.drain_timeout)
-        await engine.client.drain(args.drain_timeout, hurry=told_twice)
+        await front.drain(args.drain_timeout, hurry=told_twice)
     stop.cancel()
-    server.stop()
-    await asyncio.wait({serving}, timeout=FAILURE_GRACE_S if engine.death.done() else CLOSE_GRACE_S)
-    server.stop(force=True)
-    await serving
-    if not engine.death.done():
+    await front.stop(FAILURE_GRACE_S if front.death.done() else CLOSE_GRACE_S)
+    if not front.death.done():
         return 0
-    logger.critical("the server ends: %s", engine.death.result())
+    logger.critical("the server ends: %s", front.death.result())
     return 1
 
 

@@ -5,7 +5,7 @@ Every request has an id of its own, so a late reply to a caller who gave up is n
 
 import asyncio
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -41,7 +41,7 @@ class _Question:
 class ControlClient:
     """Admin requests to all replicas. `send` reaches every one of them; `on_reply` takes what comes back.
 
-    `live_ranks` are the replicas that will answer.
+    `live_ranks` are the replicas that will answer. `control_ids` are numbers that nobody else gives a request.
     """
 
     def __init__(
@@ -50,11 +50,12 @@ class ControlClient:
         live_ranks: Callable[[], Sequence[int]],
         *,
         reply_timeout_s: float = REPLY_TIMEOUT_S,
+        control_ids: Iterator[int] | None = None,
     ) -> None:
         self._send = send
         self._live_ranks = live_ranks
         self._reply_timeout_s = reply_timeout_s
-        self._control_ids = itertools.count(1)
+        self._control_ids = control_ids or itertools.count(1)
         self._waiting: dict[int, _Question] = {}
 
     async def flush_cache(self, *, timeout_s: float) -> str | None:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import assert_never
 
+from managers.front_router import FrontRouter
 from managers.ipc import IpcAddresses, Receiver, Sender
 from managers.messages.base import RequestId
 from managers.messages.control import FlushCacheReply, GetStateReply, SchedulerLoad, Shutdown
@@ -27,11 +28,12 @@ logger = logging.getLogger(__name__)
 RECEIVE_TIMEOUT_S = 60.0
 
 
-def run(addresses: IpcAddresses, tokenizer_folder: str, num_replicas: int = 1) -> None:
+def run(addresses: IpcAddresses, tokenizer_folder: str, num_replicas: int = 1, num_fronts: int = 1) -> None:
     """Turn ids into text until told to stop for each replica of the model."""
     detokenizer = Detokenizer(load_tokenizer(Path(tokenizer_folder)))
     receiver = Receiver[DetokenizerInput](addresses.detokenizer_input, DetokenizerInput)
-    sender = Sender[TokenizerManagerInput](addresses.tokenizer_manager_input)
+    fronts = [addresses] if num_fronts == 1 else [addresses.of_front(front) for front in range(num_fronts)]
+    sender = FrontRouter([Sender[TokenizerManagerInput](front.tokenizer_manager_input) for front in fronts])
     report_ready(addresses, {})
     while True:
         # What has piled up meanwhile is handled as one batch: whoever is behind catches up.

@@ -15,7 +15,7 @@ from typing import Any, Self, TypeVar
 from managers.launcher import FoundModel, RunningEngine, find_and_prepare_model, launch
 from managers.tokenizer_manager import TokenizerManager
 from srt.engine_client import FinishReason, GenerateChunk, GenerateRequest, Prompt, TextPrompt
-from srt.errors import ServerNotReady
+from srt.errors import ServerNotReady, StartupError
 from srt.sampling.params import SamplingParams
 from srt.server_args.checks import check_args
 from srt.server_args.server_args import ServerArgs
@@ -43,6 +43,8 @@ class Engine:
 
     def __init__(self, args: ServerArgs) -> None:
         check_args(args)
+        if args.tokenizer_worker_num > 1:
+            raise StartupError("--tokenizer-worker-num is about HTTP, which an Engine does not serve")
         model = find_and_prepare_model(args)
         self._args = args
         self._ready: Future[RunningEngine] = Future()

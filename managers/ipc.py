@@ -32,11 +32,13 @@ _LONGEST_FOLDER = 107 - len("/detokenizer")
 class IpcAddresses:
     """The unix sockets of one server, all in `folder`, which the launcher makes (mode 0700) and removes.
 
-    Where there are several replicas of the model, each has its own addresses: see `of_replica`.
+    Where there are several replicas of the model, each has its own addresses: see `of_replica`. So have several
+    processes that serve HTTP: see `of_front`.
     """
 
     folder: str
     dp_rank: int | None = None
+    front: int | None = None
 
     @staticmethod
     def create() -> "IpcAddresses":
@@ -71,6 +73,10 @@ class IpcAddresses:
         """The same folder, with scheduler input and rendezvous that are this replica's own."""
         return replace(self, dp_rank=dp_rank)
 
+    def of_front(self, front: int) -> "IpcAddresses":
+        """The same folder, with what is this front's own."""
+        return replace(self, front=front)
+
     def _at(self, name: str) -> str:
         return f"ipc://{Path(self.folder) / name}"
 
@@ -91,8 +97,23 @@ class IpcAddresses:
 
     @property
     def tokenizer_manager_input(self) -> str:
-        """Detokenizer to main."""
-        return self._at("main")
+        """Detokenizer to main, or to one of several fronts."""
+        return self._at("main" if self.front is None else f"front{self.front}")
+
+    @property
+    def front_orders(self) -> str:
+        """Main, and the other fronts, to one of several fronts."""
+        return self._at(f"orders{self.front}")
+
+    @property
+    def front_connections(self) -> str:
+        """The path where main hands connections to one of several fronts; no ZMQ socket."""
+        return str(Path(self.folder) / f"accept{self.front}")
+
+    @property
+    def front_board(self) -> str:
+        """The file with the figures of several fronts."""
+        return str(Path(self.folder) / "fronts")
 
     @property
     def launcher_input(self) -> str:

@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from managers.ipc import AsyncReceiver, IpcAddresses, Sender
-from managers.messages.to_controller import ControllerInput
-from managers.messages.to_tokenizer_manager import TokenizerManagerInput
+from managers.front_connection import connected_front, engine_sender
+from managers.front_group import FrontGroup
+from managers.front_place import FrontPlace
+from managers.fronts import Fronts
+from managers.ipc import IpcAddresses
 from managers.process import Actor, Facts, keep_out_of_garbage_collection
 from managers.process_tree import ProcessTree
-from managers.replica_board import ReplicaBoard
 from managers.startup_summary import startup_summary
 from managers.tokenizer_manager import TokenizerManager
 from managers.tokenizer_pool import TokenizerPool
@@ -56,11 +57,79 @@ class RunningEngine:
     client: TokenizerManager
     facts: Mapping[str, Any]
     death: asyncio.Future[str]
+    fronts: Fronts
+
+
+@dataclass(frozen=True, kw_only=True)
+class _StartedEngine:
+    """The processes behind the front, ready, and what the front needs."""
+
+    tree: ProcessTree
+    addresses: IpcAddresses
+    facts: Facts
+    model_info: ModelInfo
+    pool: TokenizerPool
 
 
 @asynccontextmanager
 async def launch(args: ServerArgs, model: FoundModel) -> AsyncIterator[RunningEngine]:
-    """All processes of a server while the context lasts. Raises StartupError, and then all are gone again."""
+    """All processes of a server while the context lasts, this one the front.
+
+    Raises StartupError, and then all are gone again.
+    """
+    async with (
+        _started_engine(args, model) as engine,
+        connected_front(args, engine.addresses, engine.model_info, engine.pool) as front,
+    ):
+        client, tree = front.client, engine.tree
+        # It ends by a bug only; then nothing reaches a client any more, as when a process is gone.
+        front.receiving.add_done_callback(lambda task: tree.fail(f"the tokenizer manager has ended: {task}"))
+        tree.death.add_done_callback(lambda death: client.fail_all(death.result()))
+        tree.watch_replicas(client.lose_replica)
+        yield RunningEngine(client=client, facts=engine.facts, death=tree.death, fronts=front.fronts)
+        if not tree.death.done():
+            client.shut_down()
+            await tree.stop()
+
+
+@asynccontextmanager
+async def launch_fronts(args: ServerArgs, model: FoundModel) -> AsyncIterator[FrontGroup]:
+    """The same with `--tokenizer-worker-num` fronts, which are processes of their own."""
+    async with _started_engine(args, model) as engine:
+        engine.pool.close()
+        actors = [
+            Actor(
+                name=f"tokenizer_worker_{index}",
+                target="http_worker:run",
+                arguments=(
+                    args,
+                    engine.addresses,
+                    FrontPlace(index, args.tokenizer_worker_num),
+                    engine.model_info,
+                    str(model.tokenizer_folder),
+                ),
+            )
+            for index in range(args.tokenizer_worker_num)
+        ]
+        group = FrontGroup(
+            actors,
+            engine.addresses,
+            engine.tree,
+            engine_sender(args, engine.addresses),
+            has_controller=args.dp_size > 1,
+        )
+        try:
+            await group.start()
+            yield group
+            if not engine.tree.death.done():
+                group.shut_down_engine()
+                await engine.tree.stop()
+        finally:
+            group.close()
+
+
+@asynccontextmanager
+async def _started_engine(args: ServerArgs, model: FoundModel) -> AsyncIterator[_StartedEngine]:
     addresses = IpcAddresses.create()
     try:
         tree = ProcessTree(addresses, args.log_level)
@@ -79,47 +148,13 @@ async def launch(args: ServerArgs, model: FoundModel) -> AsyncIterator[RunningEn
             facts = {**facts, **parsers.facts()}
             logger.info("started:\n%s", "\n".join(startup_summary(model_info, facts)))
             keep_out_of_garbage_collection()
-            async with _connected(model_info, pool, addresses, args, tree) as client:
-                yield RunningEngine(client=client, facts=facts, death=tree.death)
-                if not tree.death.done():
-                    client.shut_down()
-                    await tree.stop()
+            yield _StartedEngine(
+                tree=tree, addresses=addresses, facts=facts, model_info=model_info, pool=pool
+            )
         finally:
             await tree.close()
     finally:
         addresses.remove()
-
-
-@asynccontextmanager
-async def _connected(
-    model_info: ModelInfo, pool: TokenizerPool, addresses: IpcAddresses, args: ServerArgs, tree: ProcessTree
-) -> AsyncIterator[TokenizerManager]:
-    receiver = AsyncReceiver[TokenizerManagerInput](addresses.tokenizer_manager_input, TokenizerManagerInput)
-    has_controller = args.dp_size > 1
-    sender = Sender[ControllerInput](
-        addresses.controller_input if has_controller else addresses.scheduler_input
-    )
-    client = TokenizerManager(
-        model_info=model_info,
-        pool=pool,
-        sender=sender,
-        receiver=receiver,
-        watchdog_timeout_s=args.watchdog_timeout,
-        replicas=ReplicaBoard(args.dp_size, tell_controller=sender.send if has_controller else None),
-    )
-    receiving = asyncio.create_task(client.receive_forever(), name="tokenizer manager")
-    # It ends by a bug only; then nothing reaches a client any more, as when a process is gone.
-    receiving.add_done_callback(lambda task: tree.fail(f"the tokenizer manager has ended: {task}"))
-    tree.death.add_done_callback(lambda death: client.fail_all(death.result()))
-    tree.watch_replicas(client.lose_replica)
-    try:
-        yield client
-    finally:
-        receiving.cancel()
-        await asyncio.wait({receiving})
-        client.close()
-        receiver.close()
-        sender.close()
 
 
 def scheduler_name(args: ServerArgs, dp_rank: int, tp_rank: int) -> str:
@@ -132,7 +167,7 @@ def _actors(args: ServerArgs, addresses: IpcAddresses, model: FoundModel) -> lis
     detokenizer = Actor(
         name="detokenizer",
         target="managers.detokenizer_manager:run",
-        arguments=(addresses, folder, args.dp_size),
+        arguments=(addresses, folder, args.dp_size, args.tokenizer_worker_num),
         sweeps=True,
     )
     schedulers = [

@@ -23,10 +23,21 @@ logger = logging.getLogger(__name__)
 
 @dataclass(eq=False, slots=True)
 class Arrival:
-    """A request that is being tokenised: it can be aborted too, and then ends before it is dispatched."""
+    """A request that is being tokenised, in `task`. It can be aborted too: then the task is cancelled."""
 
     rid: str
-    is_aborted: bool = False
+    task: asyncio.Task[object]
+    _is_aborted: bool = False
+
+    def abort(self) -> None:
+        """End it; may be called again."""
+        if not self._is_aborted:
+            self._is_aborted = True
+            self.task.cancel()
+
+    def take_back_cancellation(self) -> bool:
+        """Whether a cancellation was only this abort, and is none any more. Another one (the client left) counts."""
+        return self._is_aborted and self.task.uncancel() == 0
 
 
 class OpenRequests:
@@ -38,6 +49,8 @@ class OpenRequests:
         self._requests_by_rid: dict[str, list[RequestState]] = {}
         self._arrivals: set[Arrival] = set()
         self._idle = asyncio.Event()
+        # Pieces of streams that did not leave by themselves, because their reader or this process was late.
+        self.num_coalesced_chunks = 0
 
     @property
     def num_choices(self) -> int:
@@ -47,7 +60,9 @@ class OpenRequests:
     @contextmanager
     def arriving(self, rid: str) -> Iterator[Arrival]:
         """A request that may be aborted by this name, and is waited for, while the context lasts."""
-        arrival = Arrival(rid)
+        task = asyncio.current_task()
+        assert task is not None, "requests arrive in tasks"
+        arrival = Arrival(rid, task)
         self._arrivals.add(arrival)
         try:
             yield arrival
@@ -63,13 +78,14 @@ class OpenRequests:
     def abort(self, rid: str) -> None:
         """End every request with this exact rid, those that are still being tokenised among them."""
         for arrival in self._arrivals:
-            arrival.is_aborted = arrival.is_aborted or arrival.rid == rid
+            if arrival.rid == rid:
+                arrival.abort()
         self._abort([i for request in self._requests_by_rid.get(rid, ()) for i in request.open_ids])
 
     def abort_all(self) -> None:
         """End every request, those that are still being tokenised among them."""
         for arrival in self._arrivals:
-            arrival.is_aborted = True
+            arrival.abort()
         self._abort(list(self._choices))
 
     def fail_all(self, make_error: Callable[[], RequestError]) -> None:
@@ -127,6 +143,7 @@ class OpenRequests:
             self._abort([choice.request_id])
         request.finish(choice, finished)
         if request.is_finished:
+            self.num_coalesced_chunks += request.num_coalesced_chunks
             same_rid = self._requests_by_rid[request.request_id]
             same_rid.remove(request)
             if not same_rid:

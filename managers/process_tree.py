@@ -13,7 +13,7 @@ from multiprocessing.context import SpawnProcess
 from typing import Any
 
 from managers.ipc import AsyncReceiver, IpcAddresses
-from managers.messages.lifecycle import Failed, LauncherInput, Ready
+from managers.messages.lifecycle import Drained, Failed, LauncherInput, Ready
 from managers.process import Actor, Facts, start_actor
 from srt.errors import StartupError
 
@@ -40,12 +40,12 @@ class ProcessTree:
         self._started = time.monotonic()
         self._facts: dict[str, Facts] = {}
         self._all_ready = asyncio.Event()
-        self._num_alive = 0
-        self._all_ended = asyncio.Event()
+        self._ended: dict[SpawnProcess, asyncio.Event] = {}
         self._is_stopping = False
         self._replica_of: dict[str, int] = {}
         self._lost: dict[int, str] = {}
         self._last_words: dict[str, str] = {}
+        self._drained: dict[str, asyncio.Event] = {}
         self._on_replica_lost: Callable[[int, str], None] = lambda dp_rank, why: None
         self._reports = AsyncReceiver[LauncherInput](addresses.launcher_input, LauncherInput)
         self._listening = asyncio.create_task(self._listen(), name="reports of children")
@@ -56,13 +56,15 @@ class ProcessTree:
         """
 
     def start(self, actors: Sequence[Actor]) -> None:
-        """Start a child for each."""
+        """Start a child for each, beside those that run already."""
+        self._all_ready.clear()
         for actor in actors:
+            self._drained[actor.name] = asyncio.Event()
             process = start_actor(actor, self._addresses, self._log_level)
             self._processes.append(process)
             if actor.dp_rank is not None:
                 self._replica_of[actor.name] = actor.dp_rank
-            self._num_alive += 1
+            self._ended[process] = asyncio.Event()
             self._loop.add_reader(process.sentinel, self._on_end, process)
 
     async def wait_ready(self) -> dict[str, Facts]:
@@ -83,6 +85,11 @@ class ProcessTree:
             all_ready.cancel()
         return self._facts
 
+    async def wait_drained(self, names: Sequence[str]) -> None:
+        """Until each of these children has said that nothing is open there any more."""
+        for name in names:
+            await self._drained[name].wait()
+
     def watch_replicas(self, on_lost: Callable[[int, str], None]) -> None:
         """Call `on_lost` with the rank of each replica that is lost, or was before, and why."""
         self._on_replica_lost = on_lost
@@ -95,13 +102,19 @@ class ProcessTree:
             self.death.set_result(why)
 
     async def stop(self, grace_s: float = STOP_GRACE_S) -> None:
-        """Wait up to `grace_s` for children that were told to end."""
+        """Wait up to `grace_s` for children that were told to end: all of them."""
+        await self.wait_ended(self._names, grace_s)
+
+    async def wait_ended(self, names: Sequence[str], grace_s: float) -> None:
+        """Wait up to `grace_s` for these children, which were told to end. From now on no end is a failure."""
         self._is_stopping = True
+        told = [process for process in self._processes if process.name in names]
         try:
             async with asyncio.timeout(grace_s):
-                await self._all_ended.wait()
+                for process in told:
+                    await self._ended[process].wait()
         except TimeoutError:
-            alive = ", ".join(process.name for process in self._processes if process.is_alive())
+            alive = ", ".join(process.name for process in told if process.is_alive())
             logger.warning("%s did not stop within %.0f s and will be killed", alive, grace_s)
 
     async def close(self) -> None:
@@ -137,6 +150,8 @@ class ProcessTree:
                         self._lose_soon(report.name)
                     case Failed():
                         self.fail(f"{report.name} cannot start: {report.message}")
+                    case Drained():
+                        self._drained[report.name].set()
 
     def _on_ready(self, report: Ready) -> None:
         self._facts[report.name] = report.facts
@@ -153,9 +168,7 @@ class ProcessTree:
     def _on_end(self, process: SpawnProcess) -> None:
         self._loop.remove_reader(process.sentinel)
         process.join(1.0)  # its descriptors are closed already: it is all but gone
-        self._num_alive -= 1
-        if self._num_alive == 0:
-            self._all_ended.set()
+        self._ended[process].set()
         why = f"{process.name} has died ({_ending(process.exitcode)})"
         if (process.exitcode or 0) < 0:
             self._lose(process.name, why)

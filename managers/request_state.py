@@ -113,6 +113,7 @@ class RequestState:
         self.prompt_token_ids = prompt_token_ids
         self.timing = timing
         self.choices: list[Choice] = []
+        self.num_coalesced_chunks = 0  # pieces that joined others which their caller had not taken yet
         self._send_abort = send_abort
         self._num_open = 0
         self._news: list[Choice] = []
@@ -147,7 +148,10 @@ class RequestState:
         if self.timing.first_token is None:
             self.timing.note_first_token()
         choice.append(text, token_ids, cached_tokens)
-        self._note_news(choice)
+        if choice.has_news:
+            self.num_coalesced_chunks += 1
+        else:
+            self._note_news(choice)
 
     def add_logprobs(self, choice: Choice, told: RequestLogprobs) -> None:
         """What one choice wanted to know. Comes with the text and ids that it is about."""

@@ -6,7 +6,6 @@ Next on the request's path: managers/data_parallel_controller.py
 """
 
 import asyncio
-import itertools
 import logging
 import time
 import uuid
@@ -15,11 +14,14 @@ from typing import Any, Protocol, assert_never
 
 from managers.choice_plan import plan_choices
 from managers.control_client import ControlClient
+from managers.front_board import Figure
+from managers.fronts import Fronts
 from managers.messages.base import RequestId
 from managers.messages.control import FlushCacheReply, GetStateReply, SchedulerLoad
+from managers.messages.to_front import AbortByLabel
 from managers.messages.to_scheduler import AbortRequest, SchedulerInput, TokenizedRequest
 from managers.messages.to_tokenizer_manager import TextBatch, TokenizerManagerInput
-from managers.open_requests import Arrival, OpenRequests
+from managers.open_requests import OpenRequests
 from managers.replica_board import ReplicaBoard
 from managers.request_state import RequestState
 from managers.tokenizer_pool import TokenizedPrompt, TokenizerPool
@@ -33,6 +35,8 @@ logger = logging.getLogger(__name__)
 ABORT_GRACE_S = 5.0
 # What the scheduler says of a request that was aborted, said for it of one that it never got.
 ABORTED = FinishReason(type="abort", message="aborted")
+# The number of what was never sent anywhere.
+NO_REQUEST: RequestId = 0
 
 
 class MessageSender(Protocol):
@@ -66,6 +70,7 @@ class TokenizerManager:
         receiver: MessageReceiver,
         watchdog_timeout_s: float,
         replicas: ReplicaBoard | None = None,
+        fronts: Fronts | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.model_info = model_info
@@ -75,8 +80,11 @@ class TokenizerManager:
         self._watchdog_timeout_s = watchdog_timeout_s
         self._clock = clock
         self._replicas = replicas or ReplicaBoard()
-        self._control = ControlClient(sender.send, lambda: self._replicas.live_ranks)
-        self._request_ids = itertools.count(1)
+        self._fronts = fronts or Fronts()
+        self._control = ControlClient(
+            sender.send, lambda: self._replicas.live_ranks, control_ids=self._fronts.place.new_ids()
+        )
+        self._request_ids = self._fronts.place.new_ids()
         self._open = OpenRequests(send_abort=self._abort)
         self._is_draining = False
         self._failure: str | None = None  # why nothing can come from behind any more
@@ -93,9 +101,16 @@ class TokenizerManager:
             sampling.check_token_ids(self.model_info.vocab_size)
         self._replicas.check_rank(request.dp_rank)
         with self._open.arriving(request.rid or uuid.uuid4().hex) as arrival:
-            prompts = await self._pool.tokenize(request.prompts, max_tokens=self.model_info.context_length)
+            try:
+                prompts = await self._pool.tokenize(
+                    request.prompts, max_tokens=self.model_info.context_length
+                )
+            except asyncio.CancelledError:
+                if not arrival.take_back_cancellation():
+                    raise
+                return self._aborted_before_dispatch(request, arrival.rid, timing)
             self._check_alive()
-            return self._dispatch(request, prompts, arrival, timing)
+            return self._dispatch(request, prompts, arrival.rid, timing)
 
     async def tokenize(self, prompt: Prompt, *, add_special_tokens: bool = True) -> list[int]:
         """Token ids of a prompt."""
@@ -112,10 +127,12 @@ class TokenizerManager:
     def abort(self, rid: str) -> None:
         """End every live request with this exact rid, those that are still being tokenised among them."""
         self._open.abort(rid)
+        self._fronts.tell_others(AbortByLabel(rid=rid))
 
     def abort_all(self) -> None:
         """End every live request, those that are still being tokenised among them."""
         self._open.abort_all()
+        self._fronts.tell_others(AbortByLabel(rid=None))
 
     async def flush_cache(self, *, timeout_s: float = 0.0) -> str | None:
         """Forget cached prefixes. None, or why it was not done."""
@@ -130,6 +147,10 @@ class TokenizerManager:
     def loads(self) -> Sequence[LoadSnapshot]:
         """The latest load of each replica; none before its first report."""
         return self._replicas.loads(self._clock())
+
+    def worker_states(self) -> Sequence[Mapping[str, Any]]:
+        """Figures of each process that serves HTTP."""
+        return self._fronts.board.states()
 
     def health(self) -> Health:
         """Whether new requests are taken, and the scheduler has given a sign of life lately."""
@@ -166,9 +187,16 @@ class TokenizerManager:
         if await self._open.wait_until_none(timeout_s, hurry):
             return
         logger.warning("%d answers did not finish in time and are cut off", self._open.num_choices)
-        self.abort_all()
+        self._open.abort_all()
         if not await self._open.wait_until_none(ABORT_GRACE_S):
             self.fail_all("the server is shutting down")
+
+    def abort_for_other_front(self, rid: str | None) -> None:
+        """A client of another front wants these ended: by exact rid, or all."""
+        if rid is None:
+            self._open.abort_all()
+        else:
+            self._open.abort(rid)
 
     def fail_all(self, why: str) -> None:
         """Nothing can come from behind any more: end every open request with an error, and refuse new ones."""
@@ -197,7 +225,7 @@ class TokenizerManager:
         self,
         request: GenerateRequest,
         prompts: Sequence[TokenizedPrompt],
-        arrival: Arrival,
+        rid: str,
         timing: RequestTiming,
     ) -> RequestState:
         # All checks first: a request is dispatched whole or not at all.
@@ -212,7 +240,7 @@ class TokenizerManager:
             if logprobs is not None:
                 logprobs.check(prompt_len=len(prompt.token_ids), vocab_size=self.model_info.vocab_size)
         state = RequestState(
-            arrival.rid,
+            rid,
             [prompt.token_ids for prompt in prompts],
             timing=timing,
             send_abort=self._abort,
@@ -238,13 +266,21 @@ class TokenizerManager:
                     )
                 )
                 leader = leader or request_id
-        if arrival.is_aborted:
-            state.end_before_dispatch(ABORTED)
-            return state
         self._open.add(state)
+        self._fronts.own_row[Figure.OPEN_ANSWERS] = self._open.num_choices
         for message in messages:
             self._sender.send(message)
         timing.note_dispatched()
+        return state
+
+    def _aborted_before_dispatch(
+        self, request: GenerateRequest, rid: str, timing: RequestTiming
+    ) -> RequestState:
+        """What the client gets at once, though a thread may still be busy with its prompt."""
+        state = RequestState(rid, [[] for _ in request.prompts], timing=timing, send_abort=self._abort)
+        for index in range(sum(sampling.n for sampling in request.sampling)):
+            state.add_choice(NO_REQUEST, index=index, prompt_tokens=0)
+        state.end_before_dispatch(ABORTED)
         return state
 
     # On the way out.
@@ -265,6 +301,9 @@ class TokenizerManager:
         self._open.deliver(batch)
         if batch.finished:
             self._replicas.on_ended([finished.request_id for finished in batch.finished])
+            row = self._fronts.own_row
+            row[Figure.OPEN_ANSWERS] = self._open.num_choices
+            row[Figure.COALESCED_CHUNKS] = self._open.num_coalesced_chunks
 
     def _abort(self, request_ids: list[RequestId]) -> None:
         if request_ids and self._failure is None:

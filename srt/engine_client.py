@@ -265,6 +265,10 @@ class EngineClient(Protocol):
         """The latest load of every replica; costs no message."""
         ...
 
+    def worker_states(self) -> Sequence[Mapping[str, Any]]:
+        """Figures of each process that serves HTTP: connections, answers in the making; costs no message."""
+        ...
+
     def health(self) -> Health:
         """Liveness from signs of life; cheap, no forward pass."""
         ...

@@ -4,8 +4,11 @@
     scheduler_input                   SchedulerInput           main, or the controller → scheduler rank 0
     controller_input                  ControllerInput          main → data-parallel controller, if there is one
     detokenizer_input                 DetokenizerInput         scheduler rank 0 of every replica → detokenizer
-    tokenizer_manager_input           TokenizerManagerInput    detokenizer → main
-    launcher_input                    LauncherInput            every child → main, at start only
+    tokenizer_manager_input           TokenizerManagerInput    detokenizer → main, or each of several fronts
+    front_orders                      FrontOrder               main, and the other fronts → one of several fronts
+    launcher_input                    LauncherInput            every child → main, at start; a front when it is drained
+
+Where `--tokenizer-worker-num` makes several fronts, each of them sends what main does otherwise.
 
 Everything the scheduler says goes through the detokenizer, so a reply can never overtake text.
 """
@@ -20,7 +23,7 @@ from managers.messages.control import (
     SchedulerLoad,
     Shutdown,
 )
-from managers.messages.lifecycle import Failed, LauncherInput, Ready
+from managers.messages.lifecycle import Drained, Failed, LauncherInput, Ready
 from managers.messages.to_controller import ControllerInput, ControllerNote, ReplicaLost, RequestsEnded
 from managers.messages.to_detokenizer import (
     DetokenizerInput,
@@ -29,21 +32,29 @@ from managers.messages.to_detokenizer import (
     RequestOpened,
     TokenBatch,
 )
+from managers.messages.to_front import AbortByLabel, Drain, EngineLost, FrontOrder, Hurry, Leave
 from managers.messages.to_scheduler import AbortRequest, SchedulerInput, TokenizedRequest
 from managers.messages.to_tokenizer_manager import TextBatch, TokenizerManagerInput
 
 __all__ = [
+    "AbortByLabel",
     "AbortRequest",
     "ControlReply",
     "ControllerInput",
     "ControllerNote",
     "DetokenizerInput",
+    "Drain",
+    "Drained",
+    "EngineLost",
     "Failed",
     "FlushCache",
     "FlushCacheReply",
+    "FrontOrder",
     "GetState",
     "GetStateReply",
+    "Hurry",
     "LauncherInput",
+    "Leave",
     "Message",
     "Ready",
     "ReplicaLost",

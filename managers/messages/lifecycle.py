@@ -1,4 +1,4 @@
-"""What a child process tells its parent at start: Ready, or Failed and why."""
+"""What a child process tells its parent: Ready, or Failed and why; and a front, when it is told to stop, Drained."""
 
 from managers.messages.base import Message
 
@@ -17,4 +17,10 @@ class Failed(Message, frozen=True):
     message: str
 
 
-LauncherInput = Ready | Failed
+class Drained(Message, frozen=True):
+    """No request is open any more, and none will be."""
+
+    name: str
+
+
+LauncherInput = Ready | Failed | Drained

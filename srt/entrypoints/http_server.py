@@ -4,9 +4,10 @@
 Next on the request's path: srt/entrypoints/routes.py
 """
 
+import asyncio
 import contextlib
 import socket
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 
 import uvicorn
 from starlette.routing import Router
@@ -36,13 +37,31 @@ def build_app(client: EngineClient, args: ServerArgs) -> ASGIApp:
 class HttpServer:
     """Serves an app on a bound socket, in the running event loop, until told to stop.
 
-    Installs no signal handlers: whoever owns the process owns its signals. Closes the socket in the end.
+    Without a socket it serves the connections that it is given (`take`). The callbacks are called for each connection.
+    Installs no signal handlers: whoever owns the process owns its signals. Closes its socket at the end.
     """
 
-    def __init__(self, app: ASGIApp, sock: socket.socket) -> None:
-        config = uvicorn.Config(
+    def __init__(
+        self,
+        app: ASGIApp,
+        sock: socket.socket | None = None,
+        *,
+        on_connection: Callable[[], None] = lambda: None,
+        on_connection_end: Callable[[], None] = lambda: None,
+    ) -> None:
+        class CountedProtocol(BoundedHttpProtocol):
+            def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+                on_connection()
+                super().connection_made(transport)
+
+            def connection_lost(self, exc: Exception | None) -> None:
+                on_connection_end()
+                super().connection_lost(exc)
+
+        self._protocol = CountedProtocol
+        self._config = config = uvicorn.Config(
             app,
-            http=BoundedHttpProtocol,
+            http=CountedProtocol,
             ws="none",
             lifespan="off",
             interface="asgi3",
@@ -54,7 +73,9 @@ class HttpServer:
             timeout_keep_alive=KEEP_ALIVE_S,
         )
         self._server = _ServerWithoutSignals(config)
-        self._sock = sock
+        self._sockets = [] if sock is None else [sock]
+        self._taking: set[asyncio.Task[None]] = set()
+        self._has_ended = asyncio.Event()
 
     @property
     def is_started(self) -> bool:
@@ -63,7 +84,26 @@ class HttpServer:
 
     async def serve(self) -> None:
         """Serve until `stop()`, then until every open request has ended."""
-        await self._server.serve(sockets=[self._sock])
+        try:
+            await self._server.serve(sockets=self._sockets)
+        finally:
+            self._has_ended.set()
+
+    def take(self, connection: socket.socket) -> None:
+        """Serve a connection that somebody else has accepted."""
+        task = asyncio.create_task(self._connect(connection))
+        self._taking.add(task)  # the loop itself holds tasks only weakly
+        task.add_done_callback(self._taking.discard)
+
+    async def close(self, grace_s: float) -> None:
+        """Stop; after `grace_s` by force. Returns when `serve` has."""
+        self.stop()
+        try:
+            async with asyncio.timeout(grace_s):
+                await self._has_ended.wait()
+        except TimeoutError:
+            self.stop(force=True)
+            await self._has_ended.wait()
 
     def stop(self, *, force: bool = False) -> None:
         """Accept nothing new, close idle connections. `force` hangs up on open requests too, which aborts them."""
@@ -74,6 +114,13 @@ class HttpServer:
                 # As if the client had left: handlers know that way out, and cancellation would log a traceback each.
                 if connection.transport is not None:
                     connection.transport.abort()
+
+    async def _connect(self, connection: socket.socket) -> None:
+        connection.setblocking(False)
+        loop = asyncio.get_running_loop()
+        await loop.connect_accepted_socket(
+            lambda: self._protocol(self._config, self._server.server_state, {}, loop), connection
+        )
 
 
 class _ServerWithoutSignals(uvicorn.Server):

@@ -40,7 +40,7 @@ class ServerDescription:
         )
 
     async def server_info(self, request: Request) -> Response:
-        """Every flag as the operator gave it, the names decided on, and the figures of every replica."""
+        """Every flag as given, the names decided on, and figures of every replica and HTTP process."""
         model = self._client.model_info
         states = await self._client.server_states()
         return JSONResponse(
@@ -50,6 +50,7 @@ class ServerDescription:
                 "tokenizer_path": model.tokenizer_path,
                 "served_model_name": model.served_model_name,
                 "internal_states": [dict(state) for state in states],
+                "tokenizer_workers": [dict(state) for state in self._client.worker_states()],
                 "version": srt.__version__,
             }
         )

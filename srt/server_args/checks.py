@@ -21,6 +21,7 @@ AT_LEAST_ONE = (
     "max_total_tokens",
     "page_size",
     "stream_interval",
+    "tokenizer_worker_num",
     "tp_size",
 )
 # Idle ranks hear from rank 0 once a second (managers/scheduler/event_loop.py), on a busy machine later.

@@ -18,6 +18,11 @@ class HttpArgs:
         None,
         help="Name in /v1/models and in answers. Default: the model path as given, or SmolLM2-135M-Instruct.",
     )
+    tokenizer_worker_num: int = flag(
+        1,
+        help="Processes that serve HTTP and tokenise, on one port. More than 1: the main process only hands each "
+        "connection to the one that has the fewest.",
+    )
     incremental_streaming_output: bool = flag(
         False, help="Events of /generate carry what is new, instead of all so far."
     )

@@ -18,6 +18,7 @@ RUNS_WHAT_IT_READS = {"pickle", "cPickle", "_pickle", "dill", "cloudpickle", "sh
 
 def code_files() -> Iterator[str]:
     yield FIRST_ON_THE_PATH
+    yield "http_worker.py"
     for package in PACKAGES:
         for path in sorted((ROOT / package).rglob("*.py")):
             yield str(path.relative_to(ROOT))

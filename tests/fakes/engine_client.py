@@ -212,6 +212,9 @@ class FakeEngineClient:
     def loads(self) -> Sequence[LoadSnapshot]:
         return self.load_snapshots
 
+    def worker_states(self) -> Sequence[Mapping[str, Any]]:
+        return [{"tokenizer_worker": 0, "num_connections": 1}]
+
     def health(self) -> Health:
         return self.health_now
 

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 
+from managers.fronts import Fronts
 from managers.messages import (
     AbortRequest,
     ControllerNote,
@@ -26,6 +27,7 @@ from srt.engine_client import (
     TextPrompt,
 )
 from srt.sampling.params import SamplingParams
+from srt.tokenizer.tokenizer import Tokenizer
 from tests.fakes.tokenizer import VOCAB_SIZE, ByteTokenizer
 
 CONTEXT_LENGTH = 40
@@ -36,13 +38,15 @@ ABORTED = FinishReason(type="abort", message="aborted")
 class World:
     """A TokenizerManager whose scheduler is the test: it reads `sent` and answers with `say`."""
 
-    def __init__(self, dp_size: int = 1) -> None:
+    def __init__(
+        self, dp_size: int = 1, *, tokenizer: Tokenizer | None = None, fronts: Fronts | None = None
+    ) -> None:
         self.sent: list[SchedulerInput] = []
         self.notes: list[ControllerNote] = []  # what a controller is told
         self.now = 100.0
         self._inbox: asyncio.Queue[list[TokenizerManagerInput]] = asyncio.Queue()
         self._num_handled = 0
-        pool = TokenizerPool(ByteTokenizer(), vocab_size=VOCAB_SIZE)
+        pool = TokenizerPool(tokenizer or ByteTokenizer(), vocab_size=VOCAB_SIZE)
         self.manager = TokenizerManager(
             model_info=ModelInfo(
                 model_path="m",
@@ -59,6 +63,7 @@ class World:
             receiver=self,
             watchdog_timeout_s=60.0,
             replicas=ReplicaBoard(dp_size, tell_controller=self.notes.append if dp_size > 1 else None),
+            fronts=fronts,
             clock=lambda: self.now,
         )
 
@@ -94,8 +99,10 @@ class World:
 
 
 @asynccontextmanager
-async def new_world(dp_size: int = 1) -> AsyncIterator[World]:
-    world = World(dp_size)
+async def new_world(
+    dp_size: int = 1, *, tokenizer: Tokenizer | None = None, fronts: Fronts | None = None
+) -> AsyncIterator[World]:
+    world = World(dp_size, tokenizer=tokenizer, fronts=fronts)
     receiving = asyncio.create_task(world.manager.receive_forever())
     try:
         yield world
@@ -151,3 +158,12 @@ async def until(condition: Callable[[], object]) -> None:
 async def until_waiting(request: RequestState) -> None:
     """Let the caller run until it waits for what comes next."""
     await until(lambda: request._waiter is not None)
+
+
+async def arriving(world: World, *, rid: str) -> asyncio.Task[RequestState]:
+    """A request for two answers that is in the hands of the tokenizer when this returns."""
+    task = asyncio.create_task(world.start("hello", rid=rid, n=2))
+    await asyncio.sleep(0)
+    assert not task.done()
+    assert world.sent == []
+    return task

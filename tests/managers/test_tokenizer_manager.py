@@ -12,7 +12,6 @@ from managers.messages import (
     TextBatch,
     unpack_token_ids,
 )
-from managers.request_state import RequestState
 from managers.tokenizer_manager import TokenizerManager
 from srt.engine_client import (
     ChatPrompt,
@@ -28,7 +27,7 @@ from tests.managers.front import (
     ABORTED,
     CONTEXT_LENGTH,
     LENGTH,
-    World,
+    arriving,
     asked,
     collect,
     collect_text,
@@ -155,15 +154,6 @@ async def test_settings_that_name_tokens_outside_the_vocabulary_are_refused() ->
 # Aborts while a prompt is being tokenised.
 
 
-async def arriving(world: World, *, rid: str) -> asyncio.Task[RequestState]:
-    """A request for two answers that is in the hands of the tokenizer when this returns."""
-    task = asyncio.create_task(world.start("hello", rid=rid, n=2))
-    await asyncio.sleep(0)
-    assert not task.done()
-    assert world.sent == []
-    return task
-
-
 @pytest.mark.parametrize("abort", [lambda manager: manager.abort("a"), lambda manager: manager.abort_all()])
 async def test_an_abort_while_tokenising_ends_the_request_as_while_waiting_and_dispatches_nothing(
     abort: Callable[[TokenizerManager], None],
@@ -176,8 +166,8 @@ async def test_an_abort_while_tokenising_ends_the_request_as_while_waiting_and_d
         assert world.manager.num_open == 0
         chunks = await collect(request)
         assert [(chunk.index, chunk.finish, chunk.prompt_tokens) for chunk in chunks] == [
-            (0, ABORTED, 5),
-            (1, ABORTED, 5),
+            (0, ABORTED, 0),
+            (1, ABORTED, 0),
         ]
         assert [(chunk.text, chunk.token_ids) for chunk in chunks] == [("", []), ("", [])]
         # The name is free for the next one.

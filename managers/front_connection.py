@@ -1,0 +1,80 @@
+"""Connect a front to what is behind it: its sockets made, its TokenizerManager receiving while the context lasts."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from managers.front_place import ALONE, FrontPlace
+from managers.fronts import Fronts
+from managers.ipc import AsyncReceiver, IpcAddresses, Sender
+from managers.messages.control import SchedulerLoad
+from managers.messages.to_controller import ControllerInput, ControllerNote, RequestsEnded
+from managers.messages.to_tokenizer_manager import TokenizerManagerInput
+from managers.replica_board import ReplicaBoard
+from managers.tokenizer_manager import TokenizerManager
+from managers.tokenizer_pool import TokenizerPool
+from srt.engine_client import ModelInfo
+from srt.server_args.server_args import ServerArgs
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConnectedFront:
+    """`receiving` ends by a bug only: then nothing reaches a client any more, as when a process is gone."""
+
+    client: TokenizerManager
+    receiving: asyncio.Task[None]
+    fronts: Fronts
+
+
+@asynccontextmanager
+async def connected_front(
+    args: ServerArgs,
+    addresses: IpcAddresses,
+    model_info: ModelInfo,
+    pool: TokenizerPool,
+    fronts: Fronts | None = None,
+) -> AsyncIterator[ConnectedFront]:
+    """`addresses` are this front's own, if there are several."""
+    fronts = fronts or Fronts()
+    receiver = AsyncReceiver[TokenizerManagerInput](addresses.tokenizer_manager_input, TokenizerManagerInput)
+    sender = engine_sender(args, addresses)
+    client = TokenizerManager(
+        model_info=model_info,
+        pool=pool,
+        sender=sender,
+        receiver=receiver,
+        watchdog_timeout_s=args.watchdog_timeout,
+        replicas=ReplicaBoard(args.dp_size, tell_controller=_controller_notes(args, sender, fronts.place)),
+        fronts=fronts,
+    )
+    receiving = asyncio.create_task(client.receive_forever(), name="tokenizer manager")
+    try:
+        yield ConnectedFront(client=client, receiving=receiving, fronts=fronts)
+    finally:
+        receiving.cancel()
+        await asyncio.wait({receiving})
+        client.close()
+        receiver.close()
+        sender.close()
+
+
+def engine_sender(args: ServerArgs, addresses: IpcAddresses) -> Sender[ControllerInput]:
+    """The socket of the scheduler, or of the controller in front of several."""
+    return Sender(addresses.controller_input if args.dp_size > 1 else addresses.scheduler_input)
+
+
+def _controller_notes(
+    args: ServerArgs, sender: Sender[ControllerInput], place: FrontPlace
+) -> Callable[[ControllerNote], None] | None:
+    if args.dp_size == 1:
+        return None
+    if place == ALONE:
+        return sender.send
+
+    def tell(note: ControllerNote) -> None:
+        # All fronts hear how busy the replicas are; one of them passes it on. A loss is the main process's to tell.
+        if isinstance(note, RequestsEnded) or (place.index == 0 and isinstance(note, SchedulerLoad)):
+            sender.send(note)
+
+    return tell
