@@ -14,7 +14,15 @@ from typing import Any, Self, TypeVar
 
 from managers.launcher import FoundModel, RunningEngine, find_and_prepare_model, launch
 from managers.tokenizer_manager import TokenizerManager
-from srt.engine_client import FinishReason, GenerateChunk, GenerateRequest, Prompt, TextPrompt
+from srt.engine_client import (
+    FinishReason,
+    GenerateChunk,
+    GenerateRequest,
+    LogprobOptions,
+    Logprobs,
+    Prompt,
+    TextPrompt,
+)
 from srt.errors import ServerNotReady, StartupError
 from srt.sampling.params import SamplingParams
 from srt.server_args.checks import check_args
@@ -33,6 +41,8 @@ class Answer:
     finish: FinishReason
     prompt_tokens: int
     cached_tokens: int
+    logprobs: Logprobs | None = None  # of `token_ids`, if asked for
+    prompt_logprobs: Logprobs | None = None
 
 
 class Engine:
@@ -62,13 +72,18 @@ class Engine:
         return self._running.client
 
     def generate(
-        self, prompts: Sequence[str | Prompt], sampling: SamplingParams | Sequence[SamplingParams]
+        self,
+        prompts: Sequence[str | Prompt],
+        sampling: SamplingParams | Sequence[SamplingParams],
+        *,
+        logprobs: LogprobOptions | None = None,
     ) -> list[Answer]:
         """Every choice of every prompt, in order. Raises RequestError."""
         each = [sampling] * len(prompts) if isinstance(sampling, SamplingParams) else sampling
         request = GenerateRequest(
             prompts=[TextPrompt(prompt) if isinstance(prompt, str) else prompt for prompt in prompts],
             sampling=each,
+            logprobs=() if logprobs is None else [logprobs] * len(prompts),
             stream=False,
         )
         return self.run(self._generate(request))
@@ -118,6 +133,10 @@ class Engine:
 
 def _answer(chunks: Sequence[GenerateChunk]) -> Answer:
     last = chunks[-1]
+    logprobs: Logprobs | None = None
+    for told in (chunk.logprobs for chunk in chunks if chunk.logprobs is not None):
+        logprobs = logprobs or Logprobs()
+        logprobs.extend(told)
     assert last.finish is not None, f"choice {last.index} ended without a reason"
     return Answer(
         index=last.index,
@@ -126,4 +145,6 @@ def _answer(chunks: Sequence[GenerateChunk]) -> Answer:
         finish=last.finish,
         prompt_tokens=last.prompt_tokens,
         cached_tokens=last.cached_tokens,
+        logprobs=logprobs,
+        prompt_logprobs=next((chunk.prompt_logprobs for chunk in chunks if chunk.prompt_logprobs), None),
     )

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from managers.engine import Engine
-from srt.engine_client import TokenPrompt
+from srt.engine_client import LogprobOptions, Logprobs, TokenPrompt
 from srt.errors import ContextLengthExceeded, ServerNotReady, StartupError
 from srt.sampling.params import SamplingParams
 from srt.server_args.server_args import ServerArgs
@@ -47,6 +47,31 @@ def test_the_text_is_that_of_the_tokens(engine: Engine) -> None:
     (answer,) = engine.generate(["the lazy dog"], GREEDY)
     assert answer.text == engine.run(engine.client.detokenize(answer.token_ids))
     assert answer.finish.type == "length"
+
+
+def test_an_answer_that_comes_back_as_a_prompt_is_told_the_same(engine: Engine) -> None:
+    options = LogprobOptions(prompt_start=0, num_top=3, token_ids=(5, 6))
+    prompt_ids = [7, 8, 9, 10]
+    sampling = SamplingParams(
+        temperature=1.3, max_new_tokens=12, seed=5, ignore_eos=True, presence_penalty=1.0
+    )
+    (answer,) = engine.generate([TokenPrompt(prompt_ids)], sampling, logprobs=options)
+    whole_ids = prompt_ids + answer.token_ids
+    (again,) = engine.generate([TokenPrompt(whole_ids)], SamplingParams(max_new_tokens=0), logprobs=options)
+
+    assert (answer.prompt_logprobs is None, answer.logprobs is None, again.logprobs) == (
+        False,
+        False,
+        Logprobs(),
+    )
+    first = answer.prompt_logprobs or Logprobs()
+    first.extend(answer.logprobs or Logprobs())
+    told = again.prompt_logprobs or Logprobs()
+    assert told.token_ids == first.token_ids == whole_ids
+    assert told.logprobs[0] is first.logprobs[0] is None
+    assert told.logprobs[1:] == pytest.approx(first.logprobs[1:], abs=1e-4)
+    assert [[i for i, _ in top] for top in told.top] == [[i for i, _ in top] for top in first.top]
+    assert told.asked[-1] == pytest.approx(first.asked[-1], abs=1e-4)
 
 
 def test_seeded_choices_come_again(engine: Engine) -> None:
