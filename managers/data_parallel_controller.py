@@ -17,8 +17,10 @@ from managers.ipc import IpcAddresses, Receiver, Sender
 from managers.messages import (
     AbortRequest,
     ControllerInput,
+    DefineGrammar,
     DetokenizerInput,
     FlushCache,
+    ForgetGrammar,
     GetState,
     ReplicaLost,
     RequestFinished,
@@ -154,7 +156,7 @@ class DataParallelController:
                 # One that is busy refuses and keeps its prefixes. Then they are found anew, one prompt later.
                 self._policy.forget_prefixes()
                 self._send_to_all(message)
-            case GetState():
+            case GetState() | DefineGrammar() | ForgetGrammar():
                 self._send_to_all(message)
             case Shutdown():
                 self._send_to_all(message)
@@ -228,6 +230,6 @@ class DataParallelController:
             return "no replica is left"
         return self._lost.get(dp_rank, f"there is no replica {dp_rank}")
 
-    def _send_to_all(self, message: FlushCache | GetState | Shutdown) -> None:
+    def _send_to_all(self, message: FlushCache | GetState | DefineGrammar | ForgetGrammar | Shutdown) -> None:
         for replica in self._replicas.values():
             replica.sender.send(message)

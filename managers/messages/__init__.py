@@ -33,7 +33,14 @@ from managers.messages.to_detokenizer import (
     TokenBatch,
 )
 from managers.messages.to_front import AbortByLabel, Drain, EngineLost, FrontOrder, Hurry, Leave
-from managers.messages.to_scheduler import AbortRequest, SchedulerInput, TokenizedRequest
+from managers.messages.to_scheduler import (
+    AbortRequest,
+    DefineGrammar,
+    ForgetGrammar,
+    RequestGrammar,
+    SchedulerInput,
+    TokenizedRequest,
+)
 from managers.messages.to_tokenizer_manager import TextBatch, TokenizerManagerInput
 
 __all__ = [
@@ -42,6 +49,7 @@ __all__ = [
     "ControlReply",
     "ControllerInput",
     "ControllerNote",
+    "DefineGrammar",
     "DetokenizerInput",
     "Drain",
     "Drained",
@@ -49,6 +57,7 @@ __all__ = [
     "Failed",
     "FlushCache",
     "FlushCacheReply",
+    "ForgetGrammar",
     "FrontOrder",
     "GetState",
     "GetStateReply",
@@ -59,6 +68,7 @@ __all__ = [
     "Ready",
     "ReplicaLost",
     "RequestFinished",
+    "RequestGrammar",
     "RequestId",
     "RequestLogprobs",
     "RequestOpened",

@@ -1,9 +1,31 @@
-"""What the scheduler's socket carries: requests, aborts, admin requests."""
+"""What the scheduler's socket carries: grammars, requests, aborts, admin requests."""
+
+import msgspec
 
 from managers.messages.base import Message, RequestId
 from managers.messages.control import FlushCache, GetState, Shutdown
 from srt.engine_client import LogprobOptions
 from srt.sampling.params import SamplingParams
+
+
+class DefineGrammar(Message, frozen=True):
+    """From here on requests may name this grammar. No number is ever used twice, whichever front defines it."""
+
+    grammar_id: int
+    payload: bytes  # compiled, by the grammar back end of --grammar-backend
+
+
+class ForgetGrammar(Message, frozen=True):
+    """No further request will name it. Those that already have are not touched."""
+
+    grammar_id: int
+
+
+class RequestGrammar(msgspec.Struct, frozen=True, array_like=True, gc=False, kw_only=True):
+    """A grammar that was defined before, and the text behind which it begins; None: at once."""
+
+    grammar_id: int
+    begins_after: str | None = None
 
 
 class TokenizedRequest(Message, frozen=True):
@@ -23,6 +45,7 @@ class TokenizedRequest(Message, frozen=True):
     namespace: tuple[str, ...] = ()  # prefixes are shared within a namespace only
     dp_rank: int | None = None  # the replica that the client asked for
     logprobs: LogprobOptions | None = None
+    grammar: RequestGrammar | None = None
 
 
 class AbortRequest(Message, frozen=True):
@@ -31,4 +54,6 @@ class AbortRequest(Message, frozen=True):
     request_ids: list[RequestId]
 
 
-SchedulerInput = TokenizedRequest | AbortRequest | FlushCache | GetState | Shutdown
+SchedulerInput = (
+    DefineGrammar | ForgetGrammar | TokenizedRequest | AbortRequest | FlushCache | GetState | Shutdown
+)

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from managers.scheduler.request import Request
+from managers.scheduler.request import Request, Stage
 from mem_cache.prefix_cache import Slots
 from srt.forward_batch import ForwardBatch, LogitReader
 from srt.sampling.batch_params import SampleRow
@@ -116,7 +116,7 @@ class Batch:
 
 def _sample_row(request: Request, position: int) -> SampleRow:
     seen = request.seen_tokens
-    if seen is None and request.banned_ids is None:  # as most
+    if seen is None and request.banned_ids is None and request.grammar is None:  # as most
         return SampleRow(params=request.sampling, position=position)
     return SampleRow(
         params=request.sampling,
@@ -124,4 +124,8 @@ def _sample_row(request: Request, position: int) -> SampleRow:
         seen_ids=seen.ids if seen is not None else None,
         seen_output_counts=seen.output_counts if seen is not None else None,
         banned_ids=request.banned_ids if request.num_output < request.rules.min_new_tokens else None,
+        # Of one that ended while the step was in flight nobody looks at the token.
+        allowed=request.grammar.allowed
+        if request.grammar is not None and request.stage is not Stage.FINISHED
+        else None,
     )

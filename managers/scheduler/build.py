@@ -1,5 +1,6 @@
 """`build_scheduler`: one rank's scheduler out of its parts, the model and the sockets being given."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from managers.scheduler.control import Facts
@@ -7,6 +8,7 @@ from managers.scheduler.deadlines import Deadlines
 from managers.scheduler.decision_digest import DecisionDigest
 from managers.scheduler.decode_reserve import DecodeReserve
 from managers.scheduler.forward_thread import HereAndNow, InThread
+from managers.scheduler.grammars import Grammars
 from managers.scheduler.intake import RequestIntake
 from managers.scheduler.logprob_teller import LogprobTeller
 from managers.scheduler.output_builder import OutputBuilder
@@ -18,6 +20,7 @@ from managers.scheduler.stats import StatsKeeper
 from managers.scheduler.step_planner import StepPlanner
 from managers.scheduler.waiting_queue import WaitingQueue
 from mem_cache.build import KVMemory, build_kv_memory
+from srt.constrained.grammar import GrammarLoader
 from srt.forward_batch import Runner
 from srt.tokenizer.tokenizer import Tokenizer
 
@@ -80,9 +83,11 @@ def build_scheduler(
     outbox: Outbox,
     facts: Facts | None = None,
     is_talking: bool = True,
+    make_loader: Callable[[], GrammarLoader] | None = None,
 ) -> Scheduler:
     """An idle scheduler, whole. One rank of a group talks for all: it logs, and tells log-probabilities."""
     digest = DecisionDigest()
+    grammars = Grammars(make_loader, vocab_size=settings.vocab_size, token_text=tokenizer.token_bytes)
     memory = RequestMemory(lambda: _build_books(settings), digest)
     waiting = WaitingQueue(settings.policy, seed=settings.policy_seed)
     return Scheduler(
@@ -93,7 +98,9 @@ def build_scheduler(
             shares_prefixes=settings.use_radix_cache,
             priorities=settings.priorities,
             tokenizer=tokenizer,
+            grammars=grammars,
         ),
+        grammars=grammars,
         waiting=waiting,
         planner=StepPlanner(
             waiting=waiting,

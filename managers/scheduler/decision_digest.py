@@ -31,6 +31,7 @@ class Decision(IntEnum):
     REPAIR = 10
     CLOCK = 11
     ARRIVE = 12
+    GRAMMAR = 13
 
     @property
     def subject(self) -> str:
@@ -51,6 +52,7 @@ _SUBJECTS = {
     Decision.REPAIR: "whether the books were repaired",
     Decision.CLOCK: "what time it is",
     Decision.ARRIVE: "who has arrived",
+    Decision.GRAMMAR: "which grammars there are",
 }
 _HASH_BYTES = 8
 

@@ -1,7 +1,8 @@
 """`FinishRules`: when one request ends, and why. Pure: a token and its consequences go in, a verdict comes out.
 
-Order: what is broken, stop strings, stop tokens, length. So a token that completes a stop string and is a stop
-token ends its request by the string, and a token that ends a request in any way is never also its "length".
+Order: what is broken, stop strings, stop tokens, the end of the grammar, length. So a token that completes a stop
+string and is a stop token ends its request by the string, and a token that ends a request in any way is never also its
+"length".
 """
 
 from dataclasses import dataclass
@@ -36,7 +37,12 @@ class FinishRules:
 
     @staticmethod
     def of(
-        sampling: SamplingParams, max_new_tokens: int, eos_token_ids: tuple[int, ...], vocab_size: int
+        sampling: SamplingParams,
+        max_new_tokens: int,
+        eos_token_ids: tuple[int, ...],
+        vocab_size: int,
+        *,
+        has_grammar: bool = False,
     ) -> "FinishRules":
         """`ignore_eos` turns off the model's own tokens, not those that the client named."""
         eos = () if sampling.ignore_eos else eos_token_ids
@@ -46,21 +52,31 @@ class FinishRules:
             min_new_tokens=sampling.min_new_tokens,
             stop_token_ids=stop_token_ids,
             trims_stop=not sampling.no_stop_trim,
-            can_stop_early=bool(stop_token_ids or sampling.stop),
+            can_stop_early=bool(stop_token_ids or sampling.stop or has_grammar),
             vocab_size=vocab_size,
         )
 
+    @property
+    def stop_ids_in_vocabulary(self) -> list[int]:
+        """The stop tokens that can come up, in order."""
+        return sorted(token_id for token_id in self.stop_token_ids if 0 <= token_id < self.vocab_size)
+
     def banned_ids(self) -> npt.NDArray[np.int64] | None:
         """Tokens that must not be sampled before `min_new_tokens`; None when there are none."""
-        inside = sorted(token_id for token_id in self.stop_token_ids if 0 <= token_id < self.vocab_size)
+        inside = self.stop_ids_in_vocabulary
         return np.array(inside, np.int64) if inside and self.min_new_tokens > 0 else None
 
     def is_token(self, token_id: int) -> bool:
         """Whether it is one at all."""
         return 0 <= token_id < self.vocab_size
 
-    def decide(self, num_output: int, token_id: int, stop_match: StopMatch | None) -> Finish | None:
-        """Whether the request ends with `token_id`, its `num_output`-th token; None: it goes on."""
+    def decide(
+        self, num_output: int, token_id: int, stop_match: StopMatch | None, *, is_whole: bool = False
+    ) -> Finish | None:
+        """Whether the request ends with `token_id`, its `num_output`-th token; None: it goes on.
+
+        `is_whole`: its grammar allows nothing more, so it ends whatever its least length.
+        """
         if not self.is_token(token_id):
             return broken(f"the model gave no valid token (got {token_id})")
         if stop_match is not None and num_output >= self.min_new_tokens:
@@ -69,6 +85,8 @@ class FinishRules:
         if token_id in self.stop_token_ids and num_output >= self.min_new_tokens:
             reason = FinishReason(type="stop", matched=token_id)
             return Finish(reason, num_trimmed_tokens=1 if self.trims_stop else 0)
+        if is_whole:
+            return Finish(FinishReason(type="stop"))
         if num_output >= self.max_new_tokens:
             return LENGTH
         return None

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from managers.messages import RequestId, TokenizedRequest
 from managers.scheduler.finish import Finish, FinishRules, refused
+from managers.scheduler.grammars import Grammars
 from managers.scheduler.logprob_keeper import LogprobKeeper
 from managers.scheduler.priorities import PriorityRules
 from managers.scheduler.request import Request, tail_of
@@ -33,7 +34,9 @@ class RequestIntake:
         shares_prefixes: bool,
         priorities: PriorityRules,
         tokenizer: Tokenizer,
+        grammars: Grammars,
     ) -> None:
+        self._grammars = grammars
         self._vocab_size = vocab_size
         self._eos_token_ids = eos_token_ids
         self._length_limit = length_limit
@@ -56,7 +59,13 @@ class RequestIntake:
         max_new_tokens = sampling.max_new_tokens
         if max_new_tokens is None:
             max_new_tokens = self._length_limit - len(prompt_ids)
-        rules = FinishRules.of(sampling, max_new_tokens, self._eos_token_ids, self._vocab_size)
+        has_grammar = message.grammar is not None
+        rules = FinishRules.of(
+            sampling, max_new_tokens, self._eos_token_ids, self._vocab_size, has_grammar=has_grammar
+        )
+        grammar = None if message.grammar is None else self._grammars.begin(message.grammar, rules)
+        if isinstance(grammar, Finish):
+            return grammar
         self._num_arrived += 1
         return Request(
             id=message.request_id,
@@ -73,6 +82,7 @@ class RequestIntake:
             seen_tokens=SeenTokens(prompt_ids) if sampling.has_penalties else None,
             stop_strings=self._stop_strings(message, prompt_ids) if sampling.stop else None,
             banned_ids=rules.banned_ids(),
+            grammar=grammar,
             logprobs=None if message.logprobs is None else LogprobKeeper(message.logprobs, prompt_ids),
         )
 

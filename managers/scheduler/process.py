@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+from managers.grammar_vocabulary import grammar_vocabulary
 from managers.ipc import IpcAddresses, Receiver, Sender
 from managers.messages import DetokenizerInput, SchedulerInput
 from managers.process import report_ready
@@ -20,6 +21,8 @@ from managers.scheduler.rank_broadcast import Alone, RankBroadcast
 from managers.scheduler.replica_port import ReplicaPort
 from managers.scheduler.scheduler import Outbox, Scheduler
 from srt.configs.model_config import ModelConfig
+from srt.constrained.grammar import GrammarLoader
+from srt.constrained.registry import grammar_backend
 from srt.distributed.collectives import TpGroup
 from srt.distributed.groups import init_tp_group
 from srt.distributed.neighbours import NO_NEIGHBOURS, FolderNeighbours, Neighbours
@@ -33,6 +36,7 @@ from srt.runtime_plan.resolve import resolve
 from srt.sampling.sampler import Sampler
 from srt.server_args.server_args import ServerArgs
 from srt.tokenizer.load import load_tokenizer
+from srt.tokenizer.tokenizer import Tokenizer
 
 logger = logging.getLogger(__name__)
 
@@ -73,16 +77,31 @@ def run(
     inbox, outbox = _ports(addresses) if rank_info.is_leader else (None, NoOutbox())
     settings = scheduler_settings(args, plan, model_config, capacity)
     facts = start_facts(args, plan, settings, runner)
+    tokenizer = load_tokenizer(Path(tokenizer_folder))
     scheduler = build_scheduler(
         settings,
         runner=runner,
         sampler=Sampler(model_config.vocab_size),
-        tokenizer=load_tokenizer(Path(tokenizer_folder)),
+        tokenizer=tokenizer,
         outbox=outbox,
         facts=facts,
         is_talking=rank_info.is_leader,
+        make_loader=grammar_loader(args, model_config, tokenizer),
     )
     _serve(scheduler, group, inbox, outbox, addresses, facts)
+
+
+def grammar_loader(
+    args: ServerArgs, model_config: ModelConfig, tokenizer: Tokenizer
+) -> Callable[[], GrammarLoader] | None:
+    """Makes what reads grammars; None with --grammar-backend none. Raises StartupError.
+
+    The back end is imported now: later, that would hold up running requests.
+    """
+    backend = grammar_backend(args.grammar_backend)
+    if backend is None:
+        return None
+    return lambda: backend.loader(grammar_vocabulary(tokenizer, model_config))
 
 
 def scheduler_settings(

@@ -20,6 +20,7 @@ from managers.scheduler.logprob_keeper import LogprobKeeper
 from managers.scheduler.seen_tokens import SeenTokens
 from managers.scheduler.stop_strings import StopStrings
 from mem_cache.prefix_cache import Namespace, PrefixNode, TokenIds
+from srt.constrained.answer_grammar import AnswerGrammar
 from srt.sampling.params import SamplingParams
 
 PrefixKey = tuple[Namespace, bytes]
@@ -89,6 +90,7 @@ class Request:
     seen_tokens: SeenTokens | None = None
     stop_strings: StopStrings | None = None
     banned_ids: npt.NDArray[np.int64] | None = None  # before min_new_tokens
+    grammar: AnswerGrammar | None = None
     priority: int = 0  # higher is more urgent
     logprobs: LogprobKeeper | None = None  # for those few that want to know
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from managers.scheduler.batch import Batch
 from managers.scheduler.decision_digest import Decision, DecisionDigest
-from managers.scheduler.finish import BROKEN, LENGTH, Finish
+from managers.scheduler.finish import BROKEN, LENGTH, Finish, broken
 from managers.scheduler.output_builder import OutputBuilder
 from managers.scheduler.request import Request, Stage
 from managers.scheduler.request_memory import RequestMemory
@@ -88,9 +88,15 @@ class ResultProcessor:
 
 
 def _judge_last_token(request: Request, token_id: int) -> Finish | None:
-    match = None
+    rules, grammar, match, is_whole = request.rules, request.grammar, None, False
     if token_id != request.output_ids[-1]:
         del request.output_ids[-1]  # it only stood in for what is no token
-    elif request.stop_strings is not None:
+        return rules.decide(request.num_output, token_id, None)
+    if request.stop_strings is not None:
         match = request.stop_strings.push(token_id)
-    return request.rules.decide(request.num_output, token_id, match)
+    if grammar is not None and token_id not in rules.stop_token_ids:
+        grammar.push(token_id)
+        if grammar.is_broken:
+            return broken("the answer cannot go on as its grammar wants it")
+        is_whole = grammar.is_whole
+    return rules.decide(request.num_output, token_id, match, is_whole=is_whole)

@@ -14,6 +14,7 @@ Next on the request's path: managers/scheduler/waiting_queue.py
 """
 
 import logging
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, assert_never
@@ -24,8 +25,10 @@ import torch
 
 from managers.messages import (
     AbortRequest,
+    DefineGrammar,
     DetokenizerInput,
     FlushCache,
+    ForgetGrammar,
     GetState,
     RequestId,
     SchedulerInput,
@@ -38,6 +41,7 @@ from managers.scheduler.deadlines import Deadlines
 from managers.scheduler.decision_digest import Decision, DecisionDigest
 from managers.scheduler.finish import CLIENT_LEFT, Finish, broken
 from managers.scheduler.forward_thread import ForwardPass, ForwardStarter
+from managers.scheduler.grammars import Grammars
 from managers.scheduler.intake import RequestIntake
 from managers.scheduler.invariants import check_idle, is_balanced
 from managers.scheduler.logprob_teller import LogprobTeller
@@ -100,6 +104,7 @@ class Scheduler:
         self,
         *,
         intake: RequestIntake,
+        grammars: Grammars,
         waiting: WaitingQueue,
         planner: StepPlanner,
         memory: RequestMemory,
@@ -116,6 +121,7 @@ class Scheduler:
         teller: LogprobTeller,
     ) -> None:
         self._intake = intake
+        self._grammars = grammars
         self._waiting = waiting
         self._planner = planner
         self._memory = memory
@@ -247,6 +253,12 @@ class Scheduler:
                     request = self._live.get(request_id)
                     if request is not None:
                         self._retire(request, CLIENT_LEFT)
+            case DefineGrammar(grammar_id=grammar_id, payload=payload):
+                self._digest.record(Decision.GRAMMAR, (grammar_id, len(payload), zlib.crc32(payload)))
+                self._grammars.define(grammar_id, payload)
+            case ForgetGrammar(grammar_id=grammar_id):
+                self._digest.record(Decision.GRAMMAR, (grammar_id,))
+                self._grammars.forget(grammar_id)
             case FlushCache():
                 reply = flush_cache(message, len(self._planner.running), len(self._waiting), self._memory)
                 if reply.done:

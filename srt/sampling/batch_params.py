@@ -14,7 +14,8 @@ class SampleRow(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     the one uniform number used. Penalty arrays hold only the tokens seen, so their cost does not depend on the
     vocabulary: `seen_ids` are the distinct ids of prompt and output, `seen_output_counts` how often each occurs
     in the output (0: in the prompt only). Both are None for a request without penalties. `banned_ids` must not
-    be sampled at this position (stop tokens before min_new_tokens); None when there are none.
+    be sampled at this position (stop tokens before min_new_tokens); None when there are none. `allowed`, for an answer
+    with a grammar, has a bit for each token, 32 in a number and the lowest first: no other token may be sampled.
     """
 
     params: SamplingParams
@@ -22,3 +23,4 @@ class SampleRow(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     seen_ids: npt.NDArray[np.int64] | None = None
     seen_output_counts: npt.NDArray[np.int64] | None = None
     banned_ids: npt.NDArray[np.int64] | None = None
+    allowed: npt.NDArray[np.int32] | None = None

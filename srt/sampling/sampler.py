@@ -1,10 +1,11 @@
 """`Sampler`: logits to token ids.
 
-Order: penalties, logit bias, banned ids; then the likeliest token for greedy rows, and for the others temperature,
-top-k, top-p, min-p and a draw. A row's token is a function of its own logits, settings, seed and position alone:
-not of the rows beside it, nor of the process that computes it. Equal logits: the lower id counts as the likelier.
+Order: penalties, logit bias, banned ids, grammar; then the likeliest token for greedy rows, and for the others
+temperature, top-k, top-p, min-p and a draw. A row's token is a function of its own logits, settings, seed and position
+alone: not of the rows beside it, nor of the process that computes it. Equal logits: the lower id counts as the
+likelier.
 
-A NaN logit counts as impossible. A row in which nothing is possible gives id 0.
+A NaN logit counts as impossible. A row in which nothing is possible gives id 0, or NO_TOKEN if it has a grammar.
 
 Next on the request's path: managers/scheduler/result_processor.py
 """
@@ -20,9 +21,11 @@ from srt.sampling.exponential_race import draw
 from srt.sampling.params import SamplingParams
 from srt.sampling.penalties import apply_penalties
 from srt.sampling.seeded_noise import noise_keys
-from srt.sampling.token_mask import add_logit_bias, ban
+from srt.sampling.token_mask import add_logit_bias, allow_only, ban, is_allowed
 
 TokenIds = npt.NDArray[np.int64]
+# In place of a token that a grammar does not allow: whatever goes wrong, such a token is never given.
+NO_TOKEN = -1
 
 
 class Sampler:
@@ -38,17 +41,31 @@ class Sampler:
             logits = logits[:, : self.vocab_size]
             for row_logits, row in zip(logits, rows, strict=True):
                 _edit(row_logits, row)
-            is_greedy = np.array([row.params.is_greedy for row in rows], np.bool_)
-            if is_greedy.all():
-                return _likeliest(logits)
-            token_ids = np.empty(len(rows), np.int64)
-            if is_greedy.any():
-                token_ids[is_greedy] = _likeliest(logits[torch.from_numpy(is_greedy).to(logits.device)])
-            drawn = [i for i, row in enumerate(rows) if not row.params.is_greedy]
-            keys = noise_keys([rows[i].params.seed or 0 for i in drawn], [rows[i].position for i in drawn])
-            for i, key in zip(drawn, keys, strict=True):
-                token_ids[i] = _draw(logits[i], rows[i].params, key)
+            constrained = [i for i, row in enumerate(rows) if row.allowed is not None]
+            if not constrained:
+                return _choose(logits, rows)
+            bits = [allowed for row in rows if (allowed := row.allowed) is not None]
+            allow_only(logits, constrained, bits)
+            token_ids = _choose(logits, rows)
+            for i, row_bits in zip(constrained, bits, strict=True):
+                token_id = int(token_ids[i])
+                if not (is_allowed(row_bits, token_id) and float(logits[i, token_id]) > -np.inf):
+                    token_ids[i] = NO_TOKEN
             return token_ids
+
+
+def _choose(logits: torch.Tensor, rows: Sequence[SampleRow]) -> TokenIds:
+    is_greedy = np.array([row.params.is_greedy for row in rows], np.bool_)
+    if is_greedy.all():
+        return _likeliest(logits)
+    token_ids = np.empty(len(rows), np.int64)
+    if is_greedy.any():
+        token_ids[is_greedy] = _likeliest(logits[torch.from_numpy(is_greedy).to(logits.device)])
+    drawn = [i for i, row in enumerate(rows) if not row.params.is_greedy]
+    keys = noise_keys([rows[i].params.seed or 0 for i in drawn], [rows[i].position for i in drawn])
+    for i, key in zip(drawn, keys, strict=True):
+        token_ids[i] = _draw(logits[i], rows[i].params, key)
+    return token_ids
 
 
 def _edit(logits: torch.Tensor, row: SampleRow) -> None:

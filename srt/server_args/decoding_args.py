@@ -17,3 +17,8 @@ class DecodingArgs:
     reasoning_parser: str = flag(
         "auto", help="The same for what the model thinks aloud, told apart from its answer."
     )
+    grammar_backend: str = flag(
+        "xgrammar",
+        help="What holds an answer to a JSON schema, a pattern or a grammar. none: such requests are refused.",
+        choices=("xgrammar", "none"),
+    )

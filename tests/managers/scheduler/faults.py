@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from managers.messages import AbortRequest, TokenizedRequest
+from managers.messages import AbortRequest, DefineGrammar, TokenizedRequest
 from managers.scheduler.batch import Batch, Row
 from managers.scheduler.finish import Finish
 from managers.scheduler.rank_broadcast import Tick
@@ -16,6 +16,7 @@ from managers.scheduler.scheduler import Scheduler
 from managers.scheduler.step_planner import StepPlan
 from mem_cache.slot_allocator import Slots
 from srt.sampling.batch_params import SampleRow
+from tests.fakes.grammars import FakeRule
 from tests.managers.scheduler.world import World
 
 TickChange = Callable[[Tick], Tick]
@@ -238,6 +239,39 @@ def missed_deadline(world: World, gate: Gate) -> TickChange:
     return unchanged
 
 
+def other_grammar(world: World, gate: Gate) -> TickChange:
+    """A grammar that arrives as another one."""
+
+    def wrong(tick: Tick) -> Tick:
+        for place, message in enumerate(tick.messages):
+            if isinstance(message, DefineGrammar) and gate.is_open(before_turn=True):
+                gate.passed(before_turn=True)
+                changed = msgspec.structs.replace(message, payload=FakeRule(letters="q").payload())
+                return msgspec.structs.replace(
+                    tick, messages=[*tick.messages[:place], changed, *tick.messages[place + 1 :]]
+                )
+        return tick
+
+    return wrong
+
+
+def other_mask(world: World, gate: Gate) -> TickChange:
+    """A grammar that lets another token through."""
+    rows_of = Batch.sample_rows
+
+    def wrong(batch: Batch) -> list[SampleRow]:
+        rows = rows_of(batch)
+        for row in rows:
+            if row.allowed is not None and gate.is_open() and row.params.is_greedy:
+                gate.passed()
+                row.allowed[:] = 0
+                row.allowed[0] = 1
+        return rows
+
+    Batch.sample_rows = wrong  # type: ignore[method-assign]
+    return unchanged
+
+
 FAULTS: dict[str, Callable[[World, Gate], TickChange]] = {
     fault.__name__: fault
     for fault in (
@@ -253,5 +287,7 @@ FAULTS: dict[str, Callable[[World, Gate], TickChange]] = {
         lost_abort,
         swapped_arrivals,
         missed_deadline,
+        other_grammar,
+        other_mask,
     )
 }

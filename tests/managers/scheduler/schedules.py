@@ -8,8 +8,9 @@ from managers.scheduler.priorities import NO_PRIORITIES, PriorityRules
 from managers.scheduler.queue_policy import POLICIES
 from srt.engine_client import LogprobOptions, Logprobs
 from srt.sampling.params import SamplingParams
+from tests.fakes.grammars import FakeRule
 from tests.fakes.model_runner import ALPHABET
-from tests.managers.scheduler.solo import solo, solo_logprobs
+from tests.managers.scheduler.solo import SoloGrammar, solo, solo_logprobs
 from tests.managers.scheduler.world import SETTINGS, Heard, World, greedy
 
 
@@ -31,6 +32,7 @@ class PlannedRequest:
     timeout_s: float | None
     delay_s: float
     logprobs: LogprobOptions | None
+    grammar: SoloGrammar | None
 
 
 @dataclass(frozen=True)
@@ -91,6 +93,7 @@ class Schedule:
                             priority=request.priority,
                             timeout_s=request.timeout_s,
                             logprobs=request.logprobs,
+                            grammar=request.grammar,
                         )
                     )
             if request.aborted == turn:
@@ -100,7 +103,7 @@ class Schedule:
 def check_answers(schedule: Schedule, world: World, ids: dict[int, list[int]]) -> None:
     """Every request has its solo answer; one that was cut off for a reason there is, a beginning of it."""
     for index, request in enumerate(schedule.requests):
-        expected = solo(request.prompt_ids, request.sampling)
+        expected = solo(request.prompt_ids, request.sampling, request.grammar)
         for request_id in ids[index]:
             answer = world.answer(request_id)
             check_logprobs(world.heard[request_id], request.prompt_ids, request.logprobs)
@@ -171,7 +174,21 @@ def _request(rng: random.Random, trunks: list[list[int]], limit: int) -> Planned
         timeout_s=rng.choice([None] * 9 + [0.3]),
         delay_s=rng.choice([0.0] * 9 + [0.1]),
         logprobs=_logprobs(rng, len(prompt_ids)),
+        grammar=random_grammar(rng),
     )
+
+
+def random_grammar(rng: random.Random) -> SoloGrammar | None:
+    """For one request in three. Those that may begin to be constrained in the middle need not come to that."""
+    if rng.random() < 0.67:
+        return None
+    least = rng.choice([0, 1, 7])
+    rule = FakeRule(
+        letters="".join(rng.sample("abdefghxyz", rng.randint(1, 5))) + rng.choice(["", "c"]),
+        least=least,
+        most=rng.choice([max(least, 1), least + 12, 1000]),
+    )
+    return SoloGrammar(rule, begins_after=rng.choice([None, None, None, "a", "b", "gh"]))
 
 
 def _logprobs(rng: random.Random, prompt_len: int) -> LogprobOptions | None:

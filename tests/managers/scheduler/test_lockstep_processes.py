@@ -1,7 +1,4 @@
-"""Lockstep, proven: real processes over real gloo, each with its own hash seed and clock; and one of them errs.
-
-Grammars are not among the traffic: there are none yet.
-"""
+"""Lockstep, proven: real processes over real gloo, each with its own hash seed and clock; and one of them errs."""
 
 import dataclasses
 import random
@@ -16,7 +13,7 @@ from managers.messages import Failed, LauncherInput
 from tests.fakes.rank_hosts import RankHosts
 from tests.managers.scheduler.faults import FAULTS
 from tests.managers.scheduler.lockstep_rank import Job, RankReport, read_report, run_actor, serve_alone
-from tests.managers.scheduler.solo import Answer, solo
+from tests.managers.scheduler.solo import Answer, SoloGrammar, solo
 from tests.managers.scheduler.traffic import Traffic
 
 NUM_TURNS = 200
@@ -65,7 +62,8 @@ def test_ranks_agree_for_10000_turns(
     )
     report = check_agreement_of_ranks(hosts, job, limit_s=1200.0)
     statuses = {end.reason.status_code for end in report.finished.values()}
-    assert statuses == {200, 503, 504}, "the traffic is not mixed"
+    # 400: the longest prompt and answer do not fit into the smallest memory.
+    assert statuses - {400} == {200, 503, 504}, "the traffic is not mixed"
 
 
 def check_agreement_of_ranks(hosts: RankHosts, job: Job, limit_s: float = 60.0) -> RankReport:
@@ -92,7 +90,10 @@ def check_answers(job: Job, report: RankReport) -> None:
     num_whole = 0
     for request_id, request in traffic.requests.items():
         end, token_ids = report.finished[request_id], report.token_ids[request_id]
-        expected = solo(np.frombuffer(request.input_ids, np.int32).tolist(), request.sampling)
+        grammar = request.grammar and SoloGrammar(
+            traffic.grammars[request.grammar.grammar_id], request.grammar.begins_after
+        )
+        expected = solo(np.frombuffer(request.input_ids, np.int32).tolist(), request.sampling, grammar)
         if end.reason.type == "abort":
             assert token_ids == expected.token_ids[: len(token_ids)]
         else:

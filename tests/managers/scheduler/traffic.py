@@ -12,8 +12,11 @@ import msgspec
 
 from managers.messages import (
     AbortRequest,
+    DefineGrammar,
     FlushCache,
+    ForgetGrammar,
     GetState,
+    RequestGrammar,
     SchedulerInput,
     Shutdown,
     TokenizedRequest,
@@ -24,6 +27,7 @@ from managers.scheduler.priorities import PriorityRules
 from managers.scheduler.queue_policy import POLICIES
 from srt.engine_client import LogprobOptions
 from srt.sampling.params import SamplingParams
+from tests.fakes.grammars import FakeRule
 from tests.fakes.model_runner import ALPHABET
 from tests.managers.scheduler.world import SETTINGS
 
@@ -36,6 +40,12 @@ OPTIONAL_FIELDS: dict[str, Callable[[random.Random], Any]] = {
 }
 # A stop token that hardly ever comes: with it the length of an answer is not known beforehand.
 RARE_ID = 250
+RULES = (
+    FakeRule(letters="aceg"),
+    FakeRule(letters="bdfh", least=3),
+    FakeRule(letters="abxyz", least=5, most=5),
+    FakeRule(letters="hgfedc", least=2, most=30),
+)
 PHASE_TURNS = 30
 ARRIVALS_PER_TURN = (0.6, 0.2, 0.0, 0.0, 0.0, 0.3)  # of one phase after another
 MAX_NEW_TOKENS = (0, 1, 2, 8, 8, 20, 40, 80, 100)
@@ -69,11 +79,14 @@ class Traffic:
 
     def __init__(self, seed: int, num_turns: int) -> None:
         self.requests: dict[int, TokenizedRequest] = {}
+        self.grammars: dict[int, FakeRule] = {}  # all there ever were, by number
         self.turn = 0
         self._rng = random.Random(f"traffic {seed}")
         self._num_turns = num_turns
         self._trunks = [self._text(self._rng.randint(10, 30)) for _ in range(3)]
         self._decoder = msgspec.msgpack.Decoder(list[SchedulerInput])
+        self._defined: dict[FakeRule, int] = {}
+        self._definitions: list[SchedulerInput] = []  # of the next turn
 
     def receive(self, timeout_s: float) -> list[SchedulerInput]:
         """The messages of the next turn. Who waits is idle."""
@@ -96,7 +109,11 @@ class Traffic:
         if rng.random() < 0.02:
             messages.append(GetState(control_id=self.turn))
         rng.shuffle(messages)
-        return messages
+        # Before whoever names them, and forgotten behind.
+        definitions, self._definitions = self._definitions, []
+        if self._defined and rng.random() < 0.1:
+            messages.append(ForgetGrammar(grammar_id=self._defined.pop(rng.choice(list(self._defined)))))
+        return definitions + messages
 
     def _requests(self) -> list[SchedulerInput]:
         """One prompt with one answer, or with several; all of them join the leader's prefix."""
@@ -104,6 +121,7 @@ class Traffic:
         prompt_ids = rng.choice([[], *self._trunks])[: rng.randint(1, 30)] + self._text(rng.randint(1, 15))
         optional = {name: draw(rng) for name, draw in OPTIONAL_FIELDS.items() if rng.random() < 0.25}
         sampling, stream = random_sampling(rng), rng.random() < 0.7
+        grammar = self._grammar() if rng.random() < 0.25 else None
         leader = len(self.requests) + 1
         for i in range(rng.choice([1, 1, 1, 3])):
             self.requests[leader + i] = TokenizedRequest(
@@ -112,9 +130,21 @@ class Traffic:
                 sampling=msgspec.structs.replace(sampling, seed=(sampling.seed or 0) + i),
                 stream=stream,
                 group_leader=leader if i else None,
+                grammar=grammar,
                 **optional,
             )
         return [self.requests[request_id] for request_id in range(leader, len(self.requests) + 1)]
+
+    def _grammar(self) -> RequestGrammar:
+        """One of a few, defined anew if it is not known."""
+        rule = self._rng.choice(RULES)
+        if rule not in self._defined:
+            number = self._defined[rule] = len(self.grammars) + 1
+            self.grammars[number] = rule
+            self._definitions.append(DefineGrammar(grammar_id=number, payload=rule.payload()))
+        return RequestGrammar(
+            grammar_id=self._defined[rule], begins_after=self._rng.choice([None, None, None, "b"])
+        )
 
     def _abort(self) -> AbortRequest:
         """Of late arrivals mostly; some have ended, some were never there, some come in this very turn."""

@@ -1,0 +1,146 @@
+"""The grammar back end over the xgrammar package.
+
+A compiled grammar travels as xgrammar's own JSON. Stop tokens are none of xgrammar's business here: they belong to the
+request, and only whether the answer may end is asked.
+"""
+
+import time
+from random import Random
+
+import numpy as np
+
+from srt.constrained.grammar import CompiledGrammar, GrammarMatcher, TokenBits, Vocabulary
+from srt.constrained.grammar_spec import GrammarSpec
+from srt.constrained.lean_xgrammar import xgrammar
+from srt.errors import InvalidRequest
+
+# Between two tokens of JSON: enough to indent, too little to fill an answer with.
+MAX_WHITESPACE = 16
+# A grammar is followed at random for this many tokens, and must not take longer. Usual ones take a few milliseconds
+# for all; ambiguous ones, in which every text can be read in many ways, take ever longer for each.
+TRIAL_TOKENS = 256
+TRIAL_LIMIT_S = 1.0
+# It may quote the whole grammar.
+LONGEST_REASON = 500
+
+
+def compiler(vocabulary: Vocabulary) -> "XGrammarCompiler":
+    """For the process that compiles."""
+    return XGrammarCompiler(vocabulary)
+
+
+def loader(vocabulary: Vocabulary) -> "XGrammarLoader":
+    """For a scheduler."""
+    return XGrammarLoader(vocabulary)
+
+
+class XGrammarCompiler:
+    """Implements GrammarCompiler."""
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self._tokens = _tokenizer_info(vocabulary)
+        self._num_words = vocabulary.num_words
+        self._compiler = xgrammar.GrammarCompiler(self._tokens, max_threads=1, cache_enabled=False)
+
+    def compile(self, spec: GrammarSpec) -> bytes:
+        """Compile, and follow it for a while."""
+        try:
+            compiled = self._compile(spec)
+        except (RuntimeError, ValueError, TypeError) as error:
+            raise InvalidRequest(_reason(error), param=spec.kind) from None
+        _try_out(XGrammar(compiled).matcher(), self._num_words, spec)
+        return compiled.serialize_json().encode()
+
+    def _compile(self, spec: GrammarSpec) -> xgrammar.CompiledGrammar:
+        match spec.kind:
+            case "json_schema":
+                return self._compiler.compile_json_schema(spec.text, max_whitespace_cnt=MAX_WHITESPACE)
+            case "regex":
+                return self._compiler.compile_regex(spec.text)
+            case "ebnf":
+                return self._compiler.compile_grammar(spec.text)
+            case "structural_tag":
+                return self._compiler.compile_structural_tag(spec.text)
+
+
+class XGrammarLoader:
+    """Implements GrammarLoader."""
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self._tokens = _tokenizer_info(vocabulary)
+
+    def load(self, payload: bytes) -> CompiledGrammar:
+        """Out of xgrammar's JSON."""
+        try:
+            return XGrammar(xgrammar.CompiledGrammar.deserialize_json(payload.decode(), self._tokens))
+        except RuntimeError as error:
+            raise ValueError(_reason(error)) from error
+
+
+class XGrammar:
+    """Implements CompiledGrammar."""
+
+    def __init__(self, compiled: xgrammar.CompiledGrammar) -> None:
+        self._compiled = compiled
+
+    def matcher(self) -> GrammarMatcher:
+        """At the beginning."""
+        return XGrammarMatcher(self._compiled)
+
+
+class XGrammarMatcher:
+    """Implements GrammarMatcher."""
+
+    def __init__(self, compiled: xgrammar.CompiledGrammar) -> None:
+        self._matcher = xgrammar.GrammarMatcher(compiled)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the answer may end here."""
+        return bool(self._matcher.is_completed())
+
+    def fill(self, bits: TokenBits) -> None:
+        """Tokens of text that may come next."""
+        self._matcher.fill_next_token_bitmask(bits.reshape(1, -1))
+
+    def advance(self, token_id: int) -> bool:
+        """Take one token."""
+        return bool(self._matcher.accept_token(token_id))
+
+    def advance_text(self, text: bytes) -> bool:
+        """Take a text."""
+        return bool(self._matcher.accept_string(text))
+
+
+def _tokenizer_info(vocabulary: Vocabulary) -> xgrammar.TokenizerInfo:
+    return xgrammar.TokenizerInfo(
+        list(vocabulary.token_texts), xgrammar.VocabType.RAW, vocab_size=vocabulary.size, stop_token_ids=[]
+    )
+
+
+def _try_out(matcher: GrammarMatcher, num_words: int, spec: GrammarSpec) -> None:
+    """Raises InvalidRequest if nothing matches the grammar, or following it takes too long."""
+    bits, choice, spent_s = np.zeros(num_words, np.int32), Random(0), 0.0
+    for num_tokens in range(TRIAL_TOKENS):
+        started = time.perf_counter()
+        matcher.fill(bits)
+        allowed = np.flatnonzero(np.unpackbits(bits.view(np.uint8), bitorder="little"))
+        if len(allowed) == 0:
+            if num_tokens == 0 and not matcher.is_complete:
+                raise InvalidRequest("nothing can match this grammar", param=spec.kind)
+            return
+        matcher.advance(int(allowed[choice.randrange(len(allowed))]))
+        spent_s += time.perf_counter() - started
+        if spent_s > TRIAL_LIMIT_S:
+            raise InvalidRequest(
+                "this grammar is too ambiguous: following it takes too long", param=spec.kind
+            )
+
+
+def _reason(error: Exception) -> str:
+    """xgrammar's message without the time and the place in its source."""
+    message = str(error).strip()
+    _, is_placed, rest = message.rpartition(".cc:")
+    if is_placed:
+        message = rest.lstrip("0123456789: ")
+    return message[:LONGEST_REASON] or type(error).__name__
