@@ -47,6 +47,7 @@ class GenerationFields(FormFields, kw_only=True):
     return_token_ids: bool | None = None
     return_prompt_token_ids: bool | None = None
     rid: str | None = None
+    request_id: str | None = None  # vLLM's name of rid
     cache_salt: str | None = None
     extra_key: str | None = None
     priority: Priority | None = None
@@ -59,14 +60,18 @@ class GenerationFields(FormFields, kw_only=True):
     safety_identifier: Hint = None
     prompt_cache_key: Hint = None
     prompt_cache_retention: Hint = None
+    prompt_cache_options: Hint = None
     metadata: Hint = None
     store: Hint = None
     service_tier: Hint = None
+    routing_key: Hint = None  # SGLang's, for a gateway
+    conversation_id: Hint = None
     # What comes back beside the text
     prompt_logprobs: Refused = None
     return_tokens_as_token_ids: Refused = None
     return_hidden_states: Refused = None
     return_routed_experts: Refused = None
+    routed_experts_start_len: Refused = None
     return_sampling_mask: Refused = None
     return_flat_raw_output_top_logprobs: Refused = None
     return_meta_info: Refused = None
@@ -95,7 +100,12 @@ class GenerationFields(FormFields, kw_only=True):
     bootstrap_host: Refused = None
     bootstrap_port: Refused = None
     bootstrap_room: Refused = None
+    bootstrap_pair_key: Refused = None
+    decode_tp_size: Refused = None
+    disagg_prefill_dp_rank: Refused = None
     kv_transfer_params: Refused = None
+    kv_hints: Refused = None
+    vllm_xargs: Refused = None
 
     @property
     def includes_usage(self) -> bool:

@@ -119,7 +119,7 @@ def _to_generate_request(
         logprobs=() if logprobs is None else (logprobs,),
         grammars=() if grammar is None else (grammar,),
         stream=bool(body.stream),
-        rid=checked_rid(body.rid, made=rid),
+        rid=checked_rid(body.request_id if body.rid is None else body.rid, made=rid),
         namespace=to_namespace(body.cache_salt, body.extra_key),
         priority=body.priority,
         timeout_s=body.timeout_s,

@@ -94,7 +94,12 @@ class ChatRequest(GenerationFields, kw_only=True):
     echo: Refused = None
     add_special_tokens: Refused = None
     thinking_token_budget: Refused = None
+    moderation: Refused = None
     mm_processor_kwargs: Refused = None
+    media_io_kwargs: Refused = None
+    max_dynamic_patch: Refused = None
+    min_dynamic_patch: Refused = None
+    use_audio_in_video: Refused = None
     task: Refused = None
 
 

@@ -54,7 +54,7 @@ def to_generate_request(body: CompletionRequest, *, rid: str, dp_rank: int | Non
         logprobs=() if logprobs is None else [logprobs] * len(prompts),
         grammars=() if asked is None else [asked.grammar] * len(prompts),
         stream=bool(body.stream),
-        rid=checked_rid(body.rid, made=rid),
+        rid=checked_rid(body.request_id if body.rid is None else body.rid, made=rid),
         namespace=to_namespace(body.cache_salt, body.extra_key),
         priority=body.priority,
         timeout_s=body.timeout_s,

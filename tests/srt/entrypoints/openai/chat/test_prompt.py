@@ -307,6 +307,7 @@ async def test_salts_and_keys_cannot_be_mistaken_for_each_other() -> None:
 
 async def test_the_clients_rid_names_the_request() -> None:
     assert (await request_of({"rid": "my-rid"})).rid == "my-rid"
+    assert (await request_of({"request_id": "vllms"})).rid == "vllms"
 
 
 async def test_what_the_gateway_adds_is_accepted() -> None:
