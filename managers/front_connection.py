@@ -7,15 +7,22 @@ from dataclasses import dataclass
 
 from managers.front_place import ALONE, FrontPlace
 from managers.fronts import Fronts
+from managers.grammar_desk import GrammarPorts
 from managers.ipc import AsyncReceiver, IpcAddresses, Sender
 from managers.messages.control import SchedulerLoad
+from managers.messages.lifecycle import LauncherInput, Wanted
 from managers.messages.to_controller import ControllerInput, ControllerNote, RequestsEnded
+from managers.messages.to_grammar_compiler import GrammarCompilerInput
 from managers.messages.to_tokenizer_manager import TokenizerManagerInput
 from managers.replica_board import ReplicaBoard
 from managers.tokenizer_manager import TokenizerManager
 from managers.tokenizer_pool import TokenizerPool
+from srt.constrained.registry import NONE as NO_GRAMMARS
 from srt.engine_client import ModelInfo
 from srt.server_args.server_args import ServerArgs
+
+# The child that compiles grammars, once one is wanted.
+GRAMMAR_COMPILER = "grammar_compiler"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +46,9 @@ async def connected_front(
     fronts = fronts or Fronts()
     receiver = AsyncReceiver[TokenizerManagerInput](addresses.tokenizer_manager_input, TokenizerManagerInput)
     sender = engine_sender(args, addresses)
+    compiler = Sender[GrammarCompilerInput](addresses.grammar_compiler_input)
+    launcher = Sender[LauncherInput](addresses.launcher_input)
+    ports = GrammarPorts(compiler=compiler.send, wake=lambda: launcher.send(Wanted(name=GRAMMAR_COMPILER)))
     client = TokenizerManager(
         model_info=model_info,
         pool=pool,
@@ -47,6 +57,7 @@ async def connected_front(
         watchdog_timeout_s=args.watchdog_timeout,
         replicas=ReplicaBoard(args.dp_size, tell_controller=_controller_notes(args, sender, fronts.place)),
         fronts=fronts,
+        grammar_ports=None if args.grammar_backend == NO_GRAMMARS else ports,
     )
     receiving = asyncio.create_task(client.receive_forever(), name="tokenizer manager")
     try:
@@ -56,7 +67,8 @@ async def connected_front(
         await asyncio.wait({receiving})
         client.close()
         receiver.close()
-        sender.close()
+        for socket in (sender, compiler, launcher):
+            socket.close()
 
 
 def engine_sender(args: ServerArgs, addresses: IpcAddresses) -> Sender[ControllerInput]:

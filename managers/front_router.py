@@ -5,7 +5,7 @@ from typing import Protocol, assert_never
 
 from managers.front_place import front_of
 from managers.messages.control import FlushCacheReply, GetStateReply, SchedulerLoad
-from managers.messages.to_tokenizer_manager import TextBatch, TokenizerManagerInput
+from managers.messages.to_tokenizer_manager import GrammarCompiled, TextBatch, TokenizerManagerInput
 
 
 class FrontSender(Protocol):
@@ -38,6 +38,8 @@ class FrontRouter:
                     sender.send(message)
             case FlushCacheReply() | GetStateReply():
                 senders[front_of(message.control_id, len(senders))].send(message)
+            case GrammarCompiled():
+                senders[front_of(message.job_id, len(senders))].send(message)
             case _:
                 assert_never(message)
 

@@ -10,6 +10,7 @@ import logging
 import os
 import shutil
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -116,6 +117,11 @@ class IpcAddresses:
         return str(Path(self.folder) / "fronts")
 
     @property
+    def grammar_compiler_input(self) -> str:
+        """Every front to the grammar compiler."""
+        return self._at("grammars")
+
+    @property
     def launcher_input(self) -> str:
         """Every child to main, at start."""
         return self._at("launcher")
@@ -211,9 +217,14 @@ class Receiver(Generic[T]):
     def __init__(self, address: str, message_type: Any) -> None:
         self._inbox = _Inbox[T](address, message_type)
 
-    def receive(self, timeout_s: float) -> list[T]:
-        """Everything that has arrived, waiting up to `timeout_s` for the first; empty when nothing came."""
-        if not self._inbox.socket.poll(int(timeout_s * 1000)):
+    def receive(self, timeout_s: float, *, wake_on: Sequence[int] = ()) -> list[T]:
+        """Everything that has arrived, waiting up to `timeout_s` for the first; empty when nothing came.
+
+        It does not wait either while one of the descriptors `wake_on` is readable.
+        """
+        if wake_on:
+            zmq.select([self._inbox.socket, *wake_on], [], [], timeout_s)
+        elif not self._inbox.socket.poll(int(timeout_s * 1000)):
             return []
         return self._inbox.drain()
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from managers.front_connection import connected_front, engine_sender
+from managers.front_connection import GRAMMAR_COMPILER, connected_front, engine_sender
 from managers.front_group import FrontGroup
 from managers.front_place import FrontPlace
 from managers.fronts import Fronts
@@ -135,6 +135,7 @@ async def _started_engine(args: ServerArgs, model: FoundModel) -> AsyncIterator[
         tree = ProcessTree(addresses, args.log_level)
         try:
             tree.start(_actors(args, addresses, model))
+            tree.offer(_grammar_compiler(args, addresses, model))
             pool = await asyncio.to_thread(_tokenizer_pool, args, model)
             told = await tree.wait_ready()
             # The replicas differ at most in how much memory each found.
@@ -181,6 +182,15 @@ def _actors(args: ServerArgs, addresses: IpcAddresses, model: FoundModel) -> lis
         arguments=(addresses, args.dp_size, _load_balance(args)[0], args.watchdog_timeout),
     )
     return [detokenizer, controller, *schedulers]
+
+
+def _grammar_compiler(args: ServerArgs, addresses: IpcAddresses, model: FoundModel) -> Actor:
+    # On demand: most servers never see a grammar, and it takes seconds and 250 MB.
+    return Actor(
+        name=GRAMMAR_COMPILER,
+        target="managers.grammar_compiler:run",
+        arguments=(args, addresses, model.config, str(model.tokenizer_folder)),
+    )
 
 
 def _replica(args: ServerArgs, addresses: IpcAddresses, model: FoundModel, dp_rank: int) -> list[Actor]:

@@ -87,7 +87,7 @@ def keep_out_of_garbage_collection() -> None:
 
 
 def _run(actor: Actor, addresses: IpcAddresses, log_level: str, parent_pid: int) -> None:
-    _die_with_parent(parent_pid, folder=addresses.folder if actor.sweeps else None)
+    die_with_parent(parent_pid, folder=addresses.folder if actor.sweeps else None)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     setproctitle.setproctitle(f"lockstep::{actor.name}")
     configure_logging(actor.name, log_level)
@@ -122,8 +122,8 @@ def _leave(addresses: IpcAddresses, message: LauncherInput) -> None:
     os._exit(1)
 
 
-def _die_with_parent(parent_pid: int, *, folder: str | None) -> None:
-    """Let the kernel end this process when its parent ends, however that happens."""
+def die_with_parent(parent_pid: int, *, folder: str | None = None) -> None:
+    """Let the kernel end this process when its parent ends, however that happens; then remove `folder`, if given."""
 
     def on_terminate(signal_number: int, frame: object) -> None:
         if os.getppid() != parent_pid:

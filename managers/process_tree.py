@@ -1,7 +1,7 @@
 """`ProcessTree`: the child processes of one server, started, supervised and ended.
 
 A child that ends untold is the end of the server, unless it belongs to one of several replicas of the model: then it
-is the end of that replica.
+is the end of that replica. Who is only started on demand may come and go.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from multiprocessing.context import SpawnProcess
 from typing import Any
 
 from managers.ipc import AsyncReceiver, IpcAddresses
-from managers.messages.lifecycle import Drained, Failed, LauncherInput, Ready
+from managers.messages.lifecycle import Drained, Failed, LauncherInput, Ready, Wanted
 from managers.process import Actor, Facts, start_actor
 from srt.errors import StartupError
 
@@ -46,6 +46,8 @@ class ProcessTree:
         self._lost: dict[int, str] = {}
         self._last_words: dict[str, str] = {}
         self._drained: dict[str, asyncio.Event] = {}
+        self._offered: dict[str, Actor] = {}
+        self._on_demand: dict[str, SpawnProcess] = {}  # those of the offered that run
         self._on_replica_lost: Callable[[int, str], None] = lambda dp_rank, why: None
         self._reports = AsyncReceiver[LauncherInput](addresses.launcher_input, LauncherInput)
         self._listening = asyncio.create_task(self._listen(), name="reports of children")
@@ -66,6 +68,10 @@ class ProcessTree:
                 self._replica_of[actor.name] = actor.dp_rank
             self._ended[process] = asyncio.Event()
             self._loop.add_reader(process.sentinel, self._on_end, process)
+
+    def offer(self, actor: Actor) -> None:
+        """A child that is started whenever somebody wants it, and whose end is nobody else's."""
+        self._offered[actor.name] = actor
 
     async def wait_ready(self) -> dict[str, Facts]:
         """What each child told when it was ready, by name. Raises StartupError when one fails or dies."""
@@ -108,6 +114,8 @@ class ProcessTree:
     async def wait_ended(self, names: Sequence[str], grace_s: float) -> None:
         """Wait up to `grace_s` for these children, which were told to end. From now on no end is a failure."""
         self._is_stopping = True
+        for process in self._on_demand.values():
+            process.kill()
         told = [process for process in self._processes if process.name in names]
         try:
             async with asyncio.timeout(grace_s):
@@ -120,6 +128,7 @@ class ProcessTree:
     async def close(self) -> None:
         """End every child that still runs, now, and forget them all."""
         self._is_stopping = True
+        self._processes += self._on_demand.values()
         for process in self._processes:
             self._loop.remove_reader(process.sentinel)
             process.kill()
@@ -142,6 +151,10 @@ class ProcessTree:
         while True:
             for report in await self._reports.receive():
                 match report:
+                    case Wanted(name=name):
+                        self._start_on_demand(name)
+                    case Ready() | Failed() if report.name in self._offered:
+                        logger.log(*_how_it_started(report))
                     case Ready():
                         self._on_ready(report)
                     case Failed() if report.name in self._facts:
@@ -152,6 +165,22 @@ class ProcessTree:
                         self.fail(f"{report.name} cannot start: {report.message}")
                     case Drained():
                         self._drained[report.name].set()
+
+    def _start_on_demand(self, name: str) -> None:
+        if name in self._on_demand or name not in self._offered or self._is_stopping:
+            return
+        process = start_actor(self._offered[name], self._addresses, self._log_level)
+        self._on_demand[name] = process
+        self._loop.add_reader(process.sentinel, self._on_end_of_offered, process)
+
+    def _on_end_of_offered(self, process: SpawnProcess) -> None:
+        self._loop.remove_reader(process.sentinel)
+        process.join(1.0)
+        del self._on_demand[process.name]
+        if not self._is_stopping:
+            logger.error(
+                "%s has died (%s); it is started again when needed", process.name, _ending(process.exitcode)
+            )
 
     def _on_ready(self, report: Ready) -> None:
         self._facts[report.name] = report.facts
@@ -197,6 +226,12 @@ class ProcessTree:
         else:
             logger.error("%s; the other replicas go on", why)
             self._on_replica_lost(dp_rank, why)
+
+
+def _how_it_started(report: Ready | Failed) -> tuple[int, str, str, str]:
+    if isinstance(report, Ready):
+        return logging.INFO, "%s is ready%s", report.name, ""
+    return logging.ERROR, "%s has failed: %s", report.name, report.message
 
 
 def _ending(exit_code: int | None) -> str:

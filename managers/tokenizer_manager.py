@@ -16,11 +16,12 @@ from managers.choice_plan import plan_choices
 from managers.control_client import ControlClient
 from managers.front_board import Figure
 from managers.fronts import Fronts
+from managers.grammar_desk import GrammarDesk, GrammarPorts, RequestedGrammar
 from managers.messages.base import RequestId
 from managers.messages.control import FlushCacheReply, GetStateReply, SchedulerLoad
 from managers.messages.to_front import AbortByLabel
 from managers.messages.to_scheduler import AbortRequest, SchedulerInput, TokenizedRequest
-from managers.messages.to_tokenizer_manager import TextBatch, TokenizerManagerInput
+from managers.messages.to_tokenizer_manager import GrammarCompiled, TextBatch, TokenizerManagerInput
 from managers.open_requests import OpenRequests
 from managers.replica_board import ReplicaBoard
 from managers.request_state import RequestState
@@ -71,6 +72,7 @@ class TokenizerManager:
         watchdog_timeout_s: float,
         replicas: ReplicaBoard | None = None,
         fronts: Fronts | None = None,
+        grammar_ports: GrammarPorts | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.model_info = model_info
@@ -85,6 +87,7 @@ class TokenizerManager:
             sender.send, lambda: self._replicas.live_ranks, control_ids=self._fronts.place.new_ids()
         )
         self._request_ids = self._fronts.place.new_ids()
+        self._grammars = GrammarDesk(grammar_ports, sender.send, self._fronts.place.new_ids(), clock=clock)
         self._open = OpenRequests(send_abort=self._abort)
         self._is_draining = False
         self._failure: str | None = None  # why nothing can come from behind any more
@@ -102,15 +105,13 @@ class TokenizerManager:
         self._replicas.check_rank(request.dp_rank)
         with self._open.arriving(request.rid or uuid.uuid4().hex) as arrival:
             try:
-                prompts = await self._pool.tokenize(
-                    request.prompts, max_tokens=self.model_info.context_length
-                )
+                prompts, grammars = await self._prepare(request)
             except asyncio.CancelledError:
                 if not arrival.take_back_cancellation():
                     raise
                 return self._aborted_before_dispatch(request, arrival.rid, timing)
             self._check_alive()
-            return self._dispatch(request, prompts, arrival.rid, timing)
+            return self._dispatch(request, prompts, grammars, arrival.rid, timing)
 
     async def tokenize(self, prompt: Prompt, *, add_special_tokens: bool = True) -> list[int]:
         """Token ids of a prompt."""
@@ -205,6 +206,7 @@ class TokenizerManager:
         self._failure = why
         self._open.fail_all(lambda: ServerNotReady(why))
         self._control.fail_all(ServerNotReady(why))
+        self._grammars.fail_all(ServerNotReady(why))
 
     def lose_replica(self, dp_rank: int, why: str) -> None:
         """This replica is gone, and `why` says why. Its requests are going to end with an error."""
@@ -221,10 +223,25 @@ class TokenizerManager:
 
     # On the way in.
 
+    async def _prepare(
+        self, request: GenerateRequest
+    ) -> tuple[Sequence[TokenizedPrompt], Sequence[RequestedGrammar | None]]:
+        """Prompts as ids, and, meanwhile, their grammars compiled."""
+        tokenizing = self._pool.tokenize(request.prompts, max_tokens=self.model_info.context_length)
+        if not any(request.grammars):
+            return await tokenizing, [None] * len(request.prompts)
+        compiling = asyncio.create_task(self._grammars.compile(request.grammars, request.timeout_s))
+        try:
+            return await tokenizing, await compiling
+        finally:
+            if not compiling.cancel() and not compiling.cancelled():
+                compiling.exception()  # if there is one, the prompt's came first
+
     def _dispatch(
         self,
         request: GenerateRequest,
         prompts: Sequence[TokenizedPrompt],
+        grammars: Sequence[RequestedGrammar | None],
         rid: str,
         timing: RequestTiming,
     ) -> RequestState:
@@ -246,7 +263,8 @@ class TokenizerManager:
             send_abort=self._abort,
         )
         messages: list[TokenizedRequest] = []
-        for prompt, choices, logprobs in zip(prompts, plans, asked, strict=True):
+        for prompt, choices, logprobs, grammar in zip(prompts, plans, asked, grammars, strict=True):
+            named = None if grammar is None else self._grammars.name(grammar)
             leader: RequestId | None = None
             for sampling in choices:
                 request_id = next(self._request_ids)
@@ -263,6 +281,7 @@ class TokenizerManager:
                         timeout_s=request.timeout_s,
                         dp_rank=request.dp_rank,
                         logprobs=logprobs,
+                        grammar=named,
                     )
                 )
                 leader = leader or request_id
@@ -286,6 +305,9 @@ class TokenizerManager:
     # On the way out.
 
     def _on_message(self, message: TokenizerManagerInput) -> None:
+        if isinstance(message, GrammarCompiled):  # no sign of the scheduler's life
+            self._grammars.on_compiled(message)
+            return
         self._last_sign_of_life = self._clock()
         match message:
             case TextBatch():

@@ -1,4 +1,7 @@
-"""What a child process tells its parent: Ready, or Failed and why; and a front, when it is told to stop, Drained."""
+"""What a child process tells its parent: Ready, or Failed and why; and a front, when it is told to stop, Drained.
+
+A front, also the one in the parent itself, says which child is Wanted.
+"""
 
 from managers.messages.base import Message
 
@@ -23,4 +26,10 @@ class Drained(Message, frozen=True):
     name: str
 
 
-LauncherInput = Ready | Failed | Drained
+class Wanted(Message, frozen=True):
+    """Somebody needs the child of this name, which is only started when it is needed. It may run already."""
+
+    name: str
+
+
+LauncherInput = Ready | Failed | Drained | Wanted

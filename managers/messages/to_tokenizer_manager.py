@@ -1,4 +1,4 @@
-"""What the main process's socket carries: one step's new text, replies, load figures."""
+"""What the main process's socket carries: one step's new text, replies, load figures, compiled grammars."""
 
 from managers.messages.base import Message, RequestId
 from managers.messages.control import FlushCacheReply, GetStateReply, SchedulerLoad
@@ -20,4 +20,12 @@ class TextBatch(Message, frozen=True):
     logprobs: list[RequestLogprobs] = []
 
 
-TokenizerManagerInput = TextBatch | SchedulerLoad | FlushCacheReply | GetStateReply
+class GrammarCompiled(Message, frozen=True):
+    """What became of a CompileGrammar: a payload, or an error for whoever wanted it."""
+
+    job_id: int
+    payload: bytes = b""
+    error: str = ""
+
+
+TokenizerManagerInput = GrammarCompiled | TextBatch | SchedulerLoad | FlushCacheReply | GetStateReply

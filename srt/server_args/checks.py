@@ -16,6 +16,7 @@ AT_LEAST_ONE = (
     "cpu_threads",
     "decode_log_interval",
     "dp_size",
+    "grammar_compile_memory_mb",
     "max_body_bytes",
     "max_running_requests",
     "max_total_tokens",
@@ -33,7 +34,7 @@ AT_LEAST_ZERO = (
     "random_seed",
     "schedule_conservativeness",
 )
-ABOVE_ZERO = ("watchdog_timeout",)
+ABOVE_ZERO = ("grammar_compile_timeout", "watchdog_timeout")
 ABOVE_ZERO_IF_SET = ("request_running_timeout", "request_waiting_timeout")
 NOT_EMPTY = ("api_key", "chat_template", "host", "model_path", "served_model_name", "tokenizer_path")
 REDACTED = "***"

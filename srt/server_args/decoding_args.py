@@ -22,3 +22,9 @@ class DecodingArgs:
         help="What holds an answer to a JSON schema, a pattern or a grammar. none: such requests are refused.",
         choices=("xgrammar", "none"),
     )
+    grammar_compile_timeout: float = flag(
+        10.0, help="Seconds that compiling one grammar may take; beyond it the request gets a 400."
+    )
+    grammar_compile_memory_mb: int = flag(
+        1024, help="Memory in MB that compiling one grammar may take; beyond it the request gets a 400."
+    )

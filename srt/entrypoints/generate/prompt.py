@@ -4,12 +4,14 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from srt.constrained.grammar_spec import GrammarSpec
 from srt.engine_client import GenerateRequest, TextPrompt, TokenPrompt
 from srt.entrypoints.generate.logprob_fields import FIELD_NAMES, to_logprob_options
 from srt.entrypoints.generate.protocol import (
     NativeRequest,
     NativeSamplingParams,
 )
+from srt.entrypoints.grammar_fields import json_schema_grammar, structural_tag_grammar
 from srt.entrypoints.prompt_rows import to_prompts
 from srt.entrypoints.refused_fields import refuse_fields
 from srt.entrypoints.request_identity import checked_rid, to_namespace
@@ -18,6 +20,7 @@ from srt.errors import InvalidRequest
 from srt.sampling.params import SamplingParams
 
 DEFAULT_MAX_NEW_TOKENS = 128  # SGLang's
+GRAMMAR_FIELDS = ("json_schema", "regex", "ebnf", "structural_tag")
 
 
 def to_generate_request(body: NativeRequest, *, rid: str, dp_rank: int | None = None) -> GenerateRequest:
@@ -29,6 +32,7 @@ def to_generate_request(body: NativeRequest, *, rid: str, dp_rank: int | None = 
         sampling=_to_sampling(body.sampling_params, len(prompts)),
         stream=bool(body.stream),
         logprobs=to_logprob_options(body, len(prompts)),
+        grammars=_to_grammars(body.sampling_params, len(prompts)),
         rid=rid if isinstance(body.rid, list) else checked_rid(body.rid, made=rid),
         rids=_to_rids(body.rid, len(prompts)) if isinstance(body.rid, list) else (),
         namespace=to_namespace(body.cache_salt, body.extra_key),
@@ -47,6 +51,7 @@ def is_batch(body: NativeRequest) -> bool:
 def field_names(body: NativeRequest) -> Mapping[str, str]:
     """The engine's names of fields to the client's."""
     names = {name: f"sampling_params.{name}" for name in SamplingParams.__struct_fields__}
+    names |= {name: f"sampling_params.{name}" for name in GRAMMAR_FIELDS}
     prompt = "input_ids" if body.text is None else "text"
     return {**names, **FIELD_NAMES, "prompt": prompt, "max_tokens": "sampling_params.max_new_tokens"}
 
@@ -82,6 +87,35 @@ def _to_sampling(
     if len({params.n for params in sampling}) != 1:
         raise InvalidRequest("n must be the same for all prompts", param="sampling_params")
     return sampling
+
+
+def _to_grammars(
+    given: NativeSamplingParams | list[NativeSamplingParams] | None, num_prompts: int
+) -> list[GrammarSpec | None]:
+    """None of them if nobody wants any."""
+    each = given if isinstance(given, list) else [given or NativeSamplingParams()] * num_prompts
+    grammars = [_to_grammar(fields) for fields in each]
+    return grammars if any(grammars) else []
+
+
+def _to_grammar(fields: NativeSamplingParams) -> GrammarSpec | None:
+    named = [name for name in GRAMMAR_FIELDS if getattr(fields, name) not in (None, "")]
+    if not named:
+        return None
+    if len(named) > 1:
+        raise InvalidRequest(
+            f"{named[0]} and {named[1]} exclude each other", param=f"sampling_params.{named[1]}"
+        )
+    name, value = named[0], getattr(fields, named[0])
+    match name:
+        case "json_schema":
+            return json_schema_grammar(value, param="sampling_params.json_schema")
+        case "structural_tag":
+            return structural_tag_grammar(value, param="sampling_params.structural_tag")
+        case "regex":
+            return GrammarSpec(kind="regex", text=value)
+        case _:
+            return GrammarSpec(kind="ebnf", text=value)
 
 
 def _to_sampling_params(fields: NativeSamplingParams) -> SamplingParams:

@@ -1,5 +1,7 @@
 """A request to /generate, as SGLang spells it."""
 
+from typing import Any
+
 import msgspec
 
 from srt.entrypoints.refused_fields import Refused
@@ -13,10 +15,10 @@ class NativeSamplingParams(SamplingFields, kw_only=True, forbid_unknown_fields=T
     max_new_tokens: int | msgspec.UnsetType | None = msgspec.UNSET  # null is "up to the context limit"
     min_new_tokens: int | None = None
     spaces_between_special_tokens: bool | None = None
-    json_schema: Refused = None
-    regex: Refused = None
-    ebnf: Refused = None
-    structural_tag: Refused = None
+    json_schema: str | dict[str, Any] | None = None  # at most one of these four; "" is none
+    regex: str | None = None
+    ebnf: str | None = None
+    structural_tag: str | dict[str, Any] | None = None
     stop_regex: Refused = None
     beam_width: Refused = None
     custom_params: Refused = None

@@ -150,7 +150,7 @@ async def test_each_prompt_may_have_its_own_settings() -> None:
         ({"text": "a", "sampling_params": {"temperature": -1}}, "sampling_params.temperature"),
         ({"text": "a", "sampling_params": {"max_new_tokens": -1}}, "sampling_params.max_new_tokens"),
         ({"text": "a", "sampling_params": {"stop_token_ids": [-1]}}, "sampling_params.stop_token_ids"),
-        ({"text": "a", "sampling_params": {"json_schema": "{}"}}, "sampling_params.json_schema"),
+        ({"text": "a", "sampling_params": {"json_schema": "{}", "regex": "a"}}, "sampling_params.regex"),
         ({"text": "a", "sampling_params": {"stop_regex": "a+"}}, "sampling_params.stop_regex"),
         ({"text": "a", "sampling_params": {"stream_interval": 0}}, "sampling_params.stream_interval"),
         ({"text": "a", "token_ids_logprob": [-1]}, "token_ids_logprob"),
