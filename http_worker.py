@@ -58,6 +58,7 @@ async def _serve(
         row = fronts.own_row
         server = HttpServer(
             build_app(front.client, args),
+            read_timeout_s=args.http_read_timeout,
             on_connection=lambda: row.count(Figure.CONNECTIONS_OPENED),
             on_connection_end=lambda: row.count(Figure.CONNECTIONS_CLOSED),
         )

@@ -60,6 +60,7 @@ class OnlyFront:
         self._server = HttpServer(
             build_app(self._engine.client, self._args),
             listener,
+            read_timeout_s=self._args.http_read_timeout,
             on_connection=lambda: row.count(Figure.CONNECTIONS_OPENED),
             on_connection_end=lambda: row.count(Figure.CONNECTIONS_CLOSED),
         )

@@ -9,6 +9,7 @@ LockstepError
 │   ├── ModelNotFound             404, code model_not_found
 │   ├── MethodNotAllowed          405
 │   ├── PayloadTooLarge           413
+│   ├── UnsupportedMediaType      415
 │   ├── QueueFull                 503, with Retry-After
 │   ├── ServerNotReady            503: starting, draining, or a process of ours is gone
 │   └── RequestFailed             any status the scheduler decided
@@ -78,6 +79,12 @@ class PayloadTooLarge(RequestError):
     """The body is larger than the server reads."""
 
     status = 413
+
+
+class UnsupportedMediaType(RequestError):
+    """The body is packed in a way that the server does not unpack."""
+
+    status = 415
 
 
 class QueueFull(RequestError):

@@ -10,19 +10,29 @@ import sys
 from typing import Any
 
 import httptools
+from uvicorn._types import ASGI3Application
 from uvicorn.config import Config
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
+from srt.entrypoints.close_delimited import until_close
 from srt.entrypoints.error_response import error_body
+from srt.entrypoints.read_watch import ReadWatch
 from srt.errors import InvalidRequest
 
 MAX_HEAD_BYTES = 64 * 1024
+MAX_HEADERS = 256
 MAX_DISCARDED_BYTES = 256 * 1024 * 1024
 
 
 class BoundedHttpProtocol(HttpToolsProtocol):
-    """One connection. A head beyond MAX_HEAD_BYTES gets a 431 and the connection's end."""
+    """One connection. What is too long gets a 431, what is too slow a 408, and both the connection's end.
+
+    A head may take `read_timeout_s` from its first byte to its last, and a body may be silent for as long: a client
+    that sends a byte now and then holds nothing for ever.
+    """
+
+    read_timeout_s = 30.0
 
     def __init__(
         self,
@@ -37,6 +47,20 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._num_discarded_bytes = 0
         self._newest_data = self._data_anew = b""
         self._is_upgrade_offered = False
+        self._refusal: tuple[int, str] | None = None
+        self._watch = ReadWatch(self.loop, self.read_timeout_s, self._on_late)
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Wait for the first byte, as long as for one behind an answer."""
+        super().connection_made(transport)
+        self.timeout_keep_alive_task = self.loop.call_later(
+            self.timeout_keep_alive, self.timeout_keep_alive_handler
+        )
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Wait for nothing more."""
+        self._watch.stop()
+        super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         """Feed the parser, then see whether an unfinished head has grown too long."""
@@ -49,9 +73,15 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         # Looked at afterwards: one read may hold a whole head and much of a body behind it.
         if self._is_in_head and self._num_head_bytes > MAX_HEAD_BYTES and not self.transport.is_closing():
             self._refuse(431, f"the request's head is longer than {MAX_HEAD_BYTES} bytes")
+        self._watch_the_rest()
 
     def on_headers_complete(self) -> None:
         """The body begins."""
+        if len(self.headers) > MAX_HEADERS:
+            self._refusal = 431, f"the request has more than {MAX_HEADERS} headers"
+            raise ValueError(
+                self._refusal[1]
+            )  # the only way to stop the parser: it ends in send_400_response
         # A CONNECT counts as an upgrade too. It has no body, and the router refuses it.
         self._is_upgrade_offered = self.parser.should_upgrade() and self.parser.get_method() != b"CONNECT"
         if self._is_upgrade_offered:
@@ -79,6 +109,31 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._num_discarded_bytes = 0
         super().on_message_complete()
 
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
+        if cycle.scope["http_version"] == "1.0":
+            app = until_close(app, cycle)
+        super()._start_asgi_task(cycle, app)
+
+    def _watch_the_rest(self) -> None:
+        if not self._is_in_head:
+            self._watch.expect_more(anew=True)
+        elif self._num_head_bytes:
+            self._watch.expect_more(anew=False)
+        else:
+            self._watch.stop()
+
+    def _on_late(self) -> None:
+        is_answering = self.cycle is not None and not self.cycle.response_complete
+        if self.flow.read_paused or (self._is_in_head and is_answering):
+            # It is we who do not read; or an earlier answer must not be cut.
+            self._watch.expect_more(anew=True)
+        elif not self._is_in_head and not is_answering:
+            self.transport.close()  # it has its answer, and only did not stop to send
+        elif not self.transport.is_closing():
+            part = "head" if self._is_in_head else "body"
+            limit = f"{self.read_timeout_s:g} s"
+            self._refuse(408, f"the rest of the request's {part} did not come within {limit}")
+
     def _unsupported_upgrade_warning(self) -> None:
         """uvicorn calls this when the parser has stopped behind a head that offers an upgrade; not only to warn.
 
@@ -96,8 +151,8 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._data_anew = b"\r\n".join(head) + b"\r\n\r\n" + self._newest_data[stop.args[0] :]
 
     def send_400_response(self, msg: str) -> None:
-        """Not HTTP at all, an HTTP/2 preface for example."""
-        self._refuse(400, msg)
+        """Not HTTP at all, an HTTP/2 preface for example; or what we had refused while it was parsed."""
+        self._refuse(*(self._refusal or (400, msg)))
 
     def _refuse(self, status: int, message: str) -> None:
         if self.pipeline or (

@@ -14,10 +14,13 @@ from starlette.routing import Router
 from starlette.types import ASGIApp
 
 from srt.engine_client import EngineClient
+from srt.entrypoints.cors import Cors
 from srt.entrypoints.error_response import ErrorResponses
 from srt.entrypoints.http_protocol import BoundedHttpProtocol
 from srt.entrypoints.middleware import ApiKey, BodyLimit, RequestLabel
+from srt.entrypoints.only_model import OnlyModel
 from srt.entrypoints.routes import build_routes
+from srt.server_args.cors_origins import parse_origins
 from srt.server_args.server_args import ServerArgs
 
 # Longer than clients and gateways keep an idle connection, so that it is they who close it: a server that closes
@@ -26,11 +29,15 @@ KEEP_ALIVE_S = 75
 
 
 def build_app(client: EngineClient, args: ServerArgs) -> ASGIApp:
-    """Everything a request passes through, from the outside in. CORS stays closed: no header allows it."""
+    """Everything a request passes through, from the outside in."""
     app: ASGIApp = Router(build_routes(client, args), redirect_slashes=False)
+    if args.strict_model_name:
+        app = OnlyModel(app, client.model_info.served_model_name)
     app = BodyLimit(app, args.max_body_bytes)
     app = ApiKey(app, args.api_key)
     app = ErrorResponses(app)
+    if args.cors_allow_origins is not None:
+        app = Cors(app, parse_origins(args.cors_allow_origins))
     return RequestLabel(app)
 
 
@@ -46,6 +53,7 @@ class HttpServer:
         app: ASGIApp,
         sock: socket.socket | None = None,
         *,
+        read_timeout_s: float = BoundedHttpProtocol.read_timeout_s,
         on_connection: Callable[[], None] = lambda: None,
         on_connection_end: Callable[[], None] = lambda: None,
     ) -> None:
@@ -58,6 +66,7 @@ class HttpServer:
                 on_connection_end()
                 super().connection_lost(exc)
 
+        CountedProtocol.read_timeout_s = read_timeout_s
         self._protocol = CountedProtocol
         self._config = config = uvicorn.Config(
             app,

@@ -11,7 +11,8 @@ import msgspec
 from starlette.types import Receive, Scope
 
 from srt.entrypoints.disconnect import ClientDisconnected
-from srt.errors import InvalidRequest
+from srt.entrypoints.only_model import check_model
+from srt.errors import InvalidRequest, UnsupportedMediaType
 
 T = TypeVar("T")
 
@@ -24,10 +25,14 @@ _UNKNOWN = re.compile(r"unknown field `(?P<name>[^`]+)`")
 
 async def read_json(scope: Scope, receive: Receive, decoder: msgspec.json.Decoder[T]) -> T:
     """The body as the decoder's type. An empty body is `{}`. Raises InvalidRequest, or ClientDisconnected."""
+    # Before it is read: what is unpacked is not what the limit of bodies was meant for.
+    _check_encoding(scope)
     body = await _read(receive)
     if body:
         _check_content_type(scope)
-    return parse_json(body or b"{}", decoder)
+    parsed = parse_json(body or b"{}", decoder)
+    check_model(scope, parsed)
+    return parsed
 
 
 def parse_json(body: bytes, decoder: msgspec.json.Decoder[T]) -> T:
@@ -53,16 +58,27 @@ async def _read(receive: Receive) -> bytes:
             return b"".join(parts)
 
 
+def _check_encoding(scope: Scope) -> None:
+    encoding = _header(scope, b"content-encoding").strip()
+    if encoding not in ("", "identity"):
+        raise UnsupportedMediaType(f"the body must not be compressed, but is {encoding[:40]!r}")
+
+
 def _check_content_type(scope: Scope) -> None:
     """JSON in UTF-8, and said so: a web page of another origin can send anything else without being asked."""
-    value = next((v for name, v in scope["headers"] if name == b"content-type"), b"")
-    media_type, _, parameters = value.decode("latin-1").lower().partition(";")
+    media_type, _, parameters = _header(scope, b"content-type").partition(";")
     if media_type.strip() != "application/json":
         raise InvalidRequest("the Content-Type must be application/json")
     for parameter in parameters.split(";"):
         name, _, charset = parameter.partition("=")
         if name.strip() == "charset" and charset.strip().strip('"') not in ("utf-8", "utf8", "us-ascii"):
             raise InvalidRequest("the charset must be utf-8")
+
+
+def _header(scope: Scope, name: bytes) -> str:
+    """The first header of this name in lower case, or nothing."""
+    value: bytes = next((v for key, v in scope["headers"] if key == name), b"")
+    return value.decode("latin-1").lower()
 
 
 def _invalid_field(message: str) -> InvalidRequest:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from srt.errors import StartupError
 from srt.server_args.cli import flag_groups
+from srt.server_args.cors_origins import parse_origins
 from srt.server_args.server_args import ServerArgs
 
 LARGEST_PORT = 65535
@@ -34,7 +35,7 @@ AT_LEAST_ZERO = (
     "random_seed",
     "schedule_conservativeness",
 )
-ABOVE_ZERO = ("grammar_compile_timeout", "watchdog_timeout")
+ABOVE_ZERO = ("grammar_compile_timeout", "http_read_timeout", "watchdog_timeout")
 ABOVE_ZERO_IF_SET = ("request_running_timeout", "request_waiting_timeout")
 NOT_EMPTY = ("api_key", "chat_template", "host", "model_path", "served_model_name", "tokenizer_path")
 REDACTED = "***"
@@ -81,6 +82,7 @@ def find_problems(args: ServerArgs) -> Iterator[str]:
         if getattr(args, name) == "":
             yield f"{_option(name)} must not be empty"
     yield from _port(args)
+    yield from _origins(args)
     yield from _priority(args)
     yield from _memory(args)
     yield from _chunk(args)
@@ -108,6 +110,15 @@ def _ranges(args: ServerArgs, names: Sequence[str], *, lowest: int) -> Iterator[
 def _port(args: ServerArgs) -> Iterator[str]:
     if not 0 <= args.port <= LARGEST_PORT:
         yield f"--port must be between 0 (any free one) and {LARGEST_PORT}, got {args.port}"
+
+
+def _origins(args: ServerArgs) -> Iterator[str]:
+    if args.cors_allow_origins is None:
+        return
+    try:
+        parse_origins(args.cors_allow_origins)
+    except ValueError as error:
+        yield f"--cors-allow-origins: {error}"
 
 
 def _priority(args: ServerArgs) -> Iterator[str]:

@@ -18,6 +18,17 @@ class HttpArgs:
         None,
         help="Name in /v1/models and in answers. Default: the model path as given, or SmolLM2-135M-Instruct.",
     )
+    strict_model_name: bool = flag(
+        False, help="Answer a request that names another `model` with a 404; otherwise any name is accepted."
+    )
+    cors_allow_origins: str | None = flag(
+        None,
+        help="Origins of web pages that a browser lets ask, separated by commas: https://chat.example.org,"
+        "http://localhost:3000; or * for all. Default: none.",
+    )
+    http_read_timeout: float = flag(
+        30.0, help="Seconds that a request's head may take, and that its body may pause; then 408."
+    )
     tokenizer_worker_num: int = flag(
         1,
         help="Processes that serve HTTP and tokenise, on one port. More than 1: the main process only hands each "

@@ -112,7 +112,8 @@ class Connection:
 async def serving(client: FakeEngineClient, args: ServerArgs | None = None) -> AsyncIterator[World]:
     """A real server on a free port of 127.0.0.1."""
     with socket.create_server(("127.0.0.1", 0)) as sock:
-        server = HttpServer(build_app(client, args or ServerArgs()), sock)
+        args = args or ServerArgs()
+        server = HttpServer(build_app(client, args), sock, read_timeout_s=args.http_read_timeout)
         async with asyncio.timeout(DEADLINE_S), asyncio.TaskGroup() as tasks:
             tasks.create_task(server.serve())
             try:

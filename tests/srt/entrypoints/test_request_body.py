@@ -1,5 +1,6 @@
 """Bytes that are not what we expect, and which field is to blame."""
 
+import gzip
 from typing import Any
 
 import pytest
@@ -69,6 +70,27 @@ async def test_utf8_may_be_said_in_any_way(content_type: str) -> None:
     headers = {"content-type": content_type}
     response = await ask(FakeEngineClient(), "POST", "/tokenize", content=b'{"prompt": "a"}', headers=headers)
     assert response.status_code == 200
+
+
+@EVERY_ENDPOINT
+@pytest.mark.parametrize("encoding", ["gzip", "br", "deflate", "zstd", "gzip, identity"])
+async def test_a_compressed_body_is_a_415(path: str, encoding: str) -> None:
+    headers = JSON | {"content-encoding": encoding}
+    response = await ask(FakeEngineClient(), "POST", path, content=gzip.compress(b"{}"), headers=headers)
+    assert response.status_code == 415
+    assert "compressed" in error_of(response)["message"]
+
+
+async def test_a_body_that_says_it_is_as_it_is_is_read() -> None:
+    headers = JSON | {"content-encoding": "identity"}
+    response = await ask(FakeEngineClient(), "POST", "/tokenize", content=b'{"prompt": "a"}', headers=headers)
+    assert response.status_code == 200
+
+
+async def test_of_a_key_that_comes_twice_the_last_counts() -> None:
+    body = b'{"prompt": "a", "prompt": "bc"}'
+    response = await ask(FakeEngineClient(), "POST", "/tokenize", content=body, headers=JSON)
+    assert response.json()["tokens"][-2:] == [ord("b"), ord("c")]
 
 
 WRONG_TYPES: dict[str, Any] = {
