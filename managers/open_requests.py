@@ -8,9 +8,9 @@ Next on the request's path: managers/request_state.py
 import asyncio
 import itertools
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from managers.messages.base import RequestId
 from managers.messages.to_detokenizer import RequestFinished
@@ -27,6 +27,8 @@ class Arrival:
 
     rid: str
     task: asyncio.Task[object]
+    rids: Sequence[str] = ()  # of its prompts, if each has one
+    aborted_rids: list[str] = field(default_factory=list)  # of these, to be aborted once they are dispatched
     _is_aborted: bool = False
 
     def abort(self) -> None:
@@ -58,11 +60,11 @@ class OpenRequests:
         return len(self._choices)
 
     @contextmanager
-    def arriving(self, rid: str) -> Iterator[Arrival]:
+    def arriving(self, rid: str, rids: Sequence[str] = ()) -> Iterator[Arrival]:
         """A request that may be aborted by this name, and is waited for, while the context lasts."""
         task = asyncio.current_task()
         assert task is not None, "requests arrive in tasks"
-        arrival = Arrival(rid, task)
+        arrival = Arrival(rid, task, rids)
         self._arrivals.add(arrival)
         try:
             yield arrival
@@ -73,14 +75,17 @@ class OpenRequests:
     def add(self, request: RequestState) -> None:
         """From here on it gets what arrives for its choices."""
         self._choices.update((choice.request_id, choice) for choice in request.choices)
-        self._requests_by_rid.setdefault(request.request_id, []).append(request)
+        for name in request.names:
+            self._requests_by_rid.setdefault(name, []).append(request)
 
     def abort(self, rid: str) -> None:
         """End every request with this exact rid, those that are still being tokenised among them."""
         for arrival in self._arrivals:
-            if arrival.rid == rid:
+            if rid in arrival.rids:
+                arrival.aborted_rids.append(rid)
+            elif arrival.rid == rid:
                 arrival.abort()
-        self._abort([i for request in self._requests_by_rid.get(rid, ()) for i in request.open_ids])
+        self._abort([i for request in self._requests_by_rid.get(rid, ()) for i in request.open_ids_of(rid)])
 
     def abort_all(self) -> None:
         """End every request, those that are still being tokenised among them."""
@@ -144,10 +149,11 @@ class OpenRequests:
         request.finish(choice, finished)
         if request.is_finished:
             self.num_coalesced_chunks += request.num_coalesced_chunks
-            same_rid = self._requests_by_rid[request.request_id]
-            same_rid.remove(request)
-            if not same_rid:
-                del self._requests_by_rid[request.request_id]
+            for name in request.names:
+                same_rid = self._requests_by_rid[name]
+                same_rid.remove(request)
+                if not same_rid:
+                    del self._requests_by_rid[name]
             logger.debug("request %s ended after %.3f s", request.request_id, request.timing.duration_s)
 
     def _abort(self, request_ids: list[RequestId]) -> None:

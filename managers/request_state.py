@@ -108,8 +108,10 @@ class RequestState:
         *,
         timing: RequestTiming,
         send_abort: Callable[[list[RequestId]], None],
+        rids: Sequence[str] = (),
     ) -> None:
         self.request_id = request_id
+        self._rids = rids
         self.prompt_token_ids = prompt_token_ids
         self.timing = timing
         self.choices: list[Choice] = []
@@ -133,6 +135,18 @@ class RequestState:
     def is_finished(self) -> bool:
         """Whether every choice has had its last word."""
         return self._num_open == 0
+
+    @property
+    def names(self) -> Sequence[str]:
+        """What it can be aborted by: one name, or one a prompt."""
+        return self._rids or (self.request_id,)
+
+    def open_ids_of(self, name: str) -> list[RequestId]:
+        """The choices of this name that have not ended."""
+        num_choices = len(self.choices) // len(self.names)
+        start = self.names.index(name) * num_choices
+        named = self.choices[start : start + num_choices]
+        return [choice.request_id for choice in named if choice.finish_reason is None]
 
     @property
     def open_ids(self) -> list[RequestId]:

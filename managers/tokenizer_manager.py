@@ -103,7 +103,7 @@ class TokenizerManager:
         for sampling in request.sampling:
             sampling.check_token_ids(self.model_info.vocab_size)
         self._replicas.check_rank(request.dp_rank)
-        with self._open.arriving(request.rid or uuid.uuid4().hex) as arrival:
+        with self._open.arriving(request.rid or uuid.uuid4().hex, request.rids) as arrival:
             try:
                 prompts, grammars = await self._prepare(request)
             except asyncio.CancelledError:
@@ -111,7 +111,10 @@ class TokenizerManager:
                     raise
                 return self._aborted_before_dispatch(request, arrival.rid, timing)
             self._check_alive()
-            return self._dispatch(request, prompts, grammars, arrival.rid, timing)
+            state = self._dispatch(request, prompts, grammars, arrival.rid, timing)
+            for rid in arrival.aborted_rids:
+                self._open.abort(rid)
+            return state
 
     async def tokenize(self, prompt: Prompt, *, add_special_tokens: bool = True) -> list[int]:
         """Token ids of a prompt."""
@@ -261,6 +264,7 @@ class TokenizerManager:
             [prompt.token_ids for prompt in prompts],
             timing=timing,
             send_abort=self._abort,
+            rids=request.rids,
         )
         messages: list[TokenizedRequest] = []
         for prompt, choices, logprobs, grammar in zip(prompts, plans, asked, grammars, strict=True):

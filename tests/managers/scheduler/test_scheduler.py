@@ -237,9 +237,11 @@ def test_a_token_that_is_none_ends_its_request_only() -> None:
 def test_a_stream_gets_its_first_token_at_once_and_then_in_portions() -> None:
     world = World(stream_interval=3)
     streamed = world.add("hello", greedy(8, ignore_eos=True))
+    in_its_own = world.add("hello", greedy(8, ignore_eos=True, stream_interval=5))
     whole = world.add("hello", greedy(8, ignore_eos=True), stream=False)
     world.run()
     assert world.heard[streamed].pieces == [1, 3, 3, 1]
+    assert world.heard[in_its_own].pieces == [1, 5, 2]
     assert world.heard[whole].pieces == [8]
 
 
