@@ -56,6 +56,8 @@ class AnswerGrammar:
                 self._reasoning_end = None
                 self._begin(behind)
             return
+        if self._matcher is None and not self.is_broken:
+            self._begin(b"")
         if self._matcher is None or not self._matcher.advance(token_id):
             self._break()
         else:

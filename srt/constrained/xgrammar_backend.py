@@ -9,6 +9,7 @@ from random import Random
 
 import numpy as np
 
+from srt.constrained.answer_grammar import bits_of
 from srt.constrained.grammar import CompiledGrammar, GrammarMatcher, TokenBits, Vocabulary
 from srt.constrained.grammar_spec import GrammarSpec
 from srt.constrained.lean_xgrammar import xgrammar
@@ -39,7 +40,7 @@ class XGrammarCompiler:
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self._tokens = _tokenizer_info(vocabulary)
-        self._num_words = vocabulary.num_words
+        self._text_bits = _text_bits(vocabulary)
         self._compiler = xgrammar.GrammarCompiler(self._tokens, max_threads=1, cache_enabled=False)
 
     def compile(self, spec: GrammarSpec) -> bytes:
@@ -48,7 +49,7 @@ class XGrammarCompiler:
             compiled = self._compile(spec)
         except (RuntimeError, ValueError, TypeError) as error:
             raise InvalidRequest(_reason(error), param=spec.kind) from None
-        _try_out(XGrammar(compiled).matcher(), self._num_words, spec)
+        _try_out(XGrammar(compiled, self._text_bits).matcher(), num_words=len(self._text_bits), spec=spec)
         return compiled.serialize_json().encode()
 
     def _compile(self, spec: GrammarSpec) -> xgrammar.CompiledGrammar:
@@ -68,30 +69,34 @@ class XGrammarLoader:
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self._tokens = _tokenizer_info(vocabulary)
+        self._text_bits = _text_bits(vocabulary)
 
     def load(self, payload: bytes) -> CompiledGrammar:
         """Out of xgrammar's JSON."""
         try:
-            return XGrammar(xgrammar.CompiledGrammar.deserialize_json(payload.decode(), self._tokens))
+            compiled = xgrammar.CompiledGrammar.deserialize_json(payload.decode(), self._tokens)
         except RuntimeError as error:
             raise ValueError(_reason(error)) from error
+        return XGrammar(compiled, self._text_bits)
 
 
 class XGrammar:
     """Implements CompiledGrammar."""
 
-    def __init__(self, compiled: xgrammar.CompiledGrammar) -> None:
+    def __init__(self, compiled: xgrammar.CompiledGrammar, text_bits: TokenBits) -> None:
         self._compiled = compiled
+        self._text_bits = text_bits
 
     def matcher(self) -> GrammarMatcher:
         """At the beginning."""
-        return XGrammarMatcher(self._compiled)
+        return XGrammarMatcher(self._compiled, self._text_bits)
 
 
 class XGrammarMatcher:
     """Implements GrammarMatcher."""
 
-    def __init__(self, compiled: xgrammar.CompiledGrammar) -> None:
+    def __init__(self, compiled: xgrammar.CompiledGrammar, text_bits: TokenBits) -> None:
+        self._text_bits = text_bits
         self._matcher = xgrammar.GrammarMatcher(compiled)
 
     @property
@@ -102,6 +107,8 @@ class XGrammarMatcher:
     def fill(self, bits: TokenBits) -> None:
         """Tokens of text that may come next."""
         self._matcher.fill_next_token_bitmask(bits.reshape(1, -1))
+        # Where everything may follow, it sets all bits there are, also those of no token.
+        bits &= self._text_bits
 
     def advance(self, token_id: int) -> bool:
         """Take one token."""
@@ -118,7 +125,12 @@ def _tokenizer_info(vocabulary: Vocabulary) -> xgrammar.TokenizerInfo:
     )
 
 
-def _try_out(matcher: GrammarMatcher, num_words: int, spec: GrammarSpec) -> None:
+def _text_bits(vocabulary: Vocabulary) -> TokenBits:
+    texts = vocabulary.token_texts
+    return bits_of((token_id for token_id, text in enumerate(texts) if text), vocabulary.num_words)
+
+
+def _try_out(matcher: GrammarMatcher, *, num_words: int, spec: GrammarSpec) -> None:
     """Raises InvalidRequest if nothing matches the grammar, or following it takes too long."""
     bits, choice, spent_s = np.zeros(num_words, np.int32), Random(0), 0.0
     for num_tokens in range(TRIAL_TOKENS):
