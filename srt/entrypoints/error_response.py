@@ -1,16 +1,19 @@
 """What went wrong, as the client sees it: status, headers and OpenAI's error object. The only place that knows both.
 
 One shape everywhere: `{"error": {"message", "type", "param", "code"}}`, as a body before a response has begun, and as
-one server-sent event, followed by `[DONE]`, in a stream that has.
+one server-sent event, followed by `[DONE]`, in a stream that has. Only paths under /v1/messages have Anthropic's.
 """
 
 import logging
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 
 import orjson
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from srt.entrypoints.anthropic.errors import PATHS as ANTHROPIC_PATHS
+from srt.entrypoints.anthropic.errors import anthropic_error_body, anthropic_last_event
 from srt.entrypoints.disconnect import ClientDisconnected
 from srt.entrypoints.sse import DONE, EVENT_STREAM, event
 from srt.errors import InvalidRequest, MethodNotAllowed, NotFound, RequestError, RequestFailed
@@ -18,10 +21,27 @@ from srt.errors import InvalidRequest, MethodNotAllowed, NotFound, RequestError,
 logger = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
+class ErrorShape:
+    """How one API spells an error: as a body, and as all that ends a stream."""
+
+    body: Callable[[RequestError], bytes]
+    last_event: Callable[[RequestError], bytes]
+
+
 def error_body(error: RequestError) -> bytes:
     """OpenAI's error object."""
     fields = {"message": error.message, "type": error.error_type, "param": error.param, "code": error.code}
     return orjson.dumps({"error": fields})
+
+
+OPENAI = ErrorShape(error_body, lambda error: event(error_body(error)) + DONE)
+ANTHROPIC = ErrorShape(anthropic_error_body, anthropic_last_event)
+
+
+def error_shape(path: str) -> ErrorShape:
+    """That of the API to which a path belongs, whether or not there is such a path."""
+    return ANTHROPIC if path == ANTHROPIC_PATHS or path.startswith(ANTHROPIC_PATHS + "/") else OPENAI
 
 
 class ErrorResponses:
@@ -35,7 +55,7 @@ class ErrorResponses:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on and answer for its failure."""
-        response = _ResponseProgress(send)
+        response = _ResponseProgress(send, error_shape(scope["path"]))
         # Starlette's router raises its 404 and 405, rather than word them itself, inside what calls itself an app.
         scope["app"] = self
         try:
@@ -54,8 +74,9 @@ class ErrorResponses:
 class _ResponseProgress:
     """Passes a response on and knows how far it has got. Costs an event one plain call, no coroutine."""
 
-    def __init__(self, send: Send) -> None:
+    def __init__(self, send: Send, shape: ErrorShape) -> None:
         self._send = send
+        self._shape = shape
         self._has_begun = False
         self._is_event_stream = False
 
@@ -68,16 +89,14 @@ class _ResponseProgress:
     async def fail(self, error: RequestError, headers: Mapping[str, str] = {}) -> None:
         """Say what went wrong, in the way that is still possible."""
         if not self._has_begun:
-            await _send_error(self._send, error, headers)
+            await _send_error(self._send, error, self._shape.body(error), headers)
             return
         # A whole body was sent in one message, so only a stream can break half-way.
         assert self._is_event_stream, "a response failed after it was sent"
-        last = event(error_body(error)) + DONE
-        await self._send({"type": "http.response.body", "body": last})
+        await self._send({"type": "http.response.body", "body": self._shape.last_event(error)})
 
 
-async def _send_error(send: Send, error: RequestError, extra_headers: Mapping[str, str]) -> None:
-    body = error_body(error)
+async def _send_error(send: Send, error: RequestError, body: bytes, extra_headers: Mapping[str, str]) -> None:
     headers = [
         (b"content-type", b"application/json"),
         (b"content-length", b"%d" % len(body)),

@@ -7,12 +7,14 @@ from starlette.routing import BaseRoute, Route
 
 from srt.engine_client import EngineClient
 from srt.entrypoints.admin import Admin
+from srt.entrypoints.anthropic.handler import CountTokens, Messages
 from srt.entrypoints.generate.handler import Generate
 from srt.entrypoints.health import HealthChecks
 from srt.entrypoints.loads import Loads
 from srt.entrypoints.openai.chat.handler import ChatCompletions
 from srt.entrypoints.openai.completions.handler import Completions
 from srt.entrypoints.openai.models import Models
+from srt.entrypoints.openai.responses.handler import Responses
 from srt.entrypoints.openapi.handler import SelfDescription
 from srt.entrypoints.parse import Parsing
 from srt.entrypoints.playground import Playground
@@ -42,6 +44,9 @@ def build_routes(client: EngineClient, args: ServerArgs) -> list[BaseRoute]:
             Generate(client, is_incremental=args.incremental_streaming_output),
             methods=["POST", "PUT"],
         ),
+        Route("/v1/responses", Responses(client), methods=["POST"]),
+        Route("/v1/messages", Messages(client), methods=["POST"]),
+        Route("/v1/messages/count_tokens", CountTokens(client), methods=["POST"]),
         # How likely, how fitting
         Route("/v1/score", Score(client), methods=["POST"]),
         Route("/v1/rerank", Rerank(client), methods=["POST", "PUT"]),

@@ -9,7 +9,6 @@ import msgspec
 import srt
 from srt.entrypoints.dp_rank import HEADER as DP_RANK_HEADER
 from srt.entrypoints.middleware import OPEN_PATHS
-from srt.entrypoints.openapi.answers import ErrorAnswer
 from srt.entrypoints.openapi.operations import OPERATIONS, Operation
 
 JSON, EVENTS = "application/json", "text/event-stream"
@@ -33,10 +32,8 @@ _SECURITY: list[dict[str, list[str]]] = [{"bearer": []}, {"x-api-key": []}]
 def openapi_document(*, has_api_key: bool) -> dict[str, Any]:
     """The whole document, ready to be encoded."""
     types = [kind for operation in OPERATIONS for kind in _types(operation)]
-    schemas, components = msgspec.json.schema_components(
-        [*types, ErrorAnswer], ref_template="#/components/schemas/{name}"
-    )
-    schema_of = dict(zip(map(repr, [*types, ErrorAnswer]), schemas, strict=True))
+    schemas, components = msgspec.json.schema_components(types, ref_template="#/components/schemas/{name}")
+    schema_of = dict(zip(map(repr, types), schemas, strict=True))
     writer = _Writer(schema_of, has_api_key=has_api_key)
     paths: dict[str, dict[str, Any]] = {}
     for operation in OPERATIONS:
@@ -56,7 +53,6 @@ def openapi_document(*, has_api_key: bool) -> dict[str, Any]:
         "paths": paths,
         "components": {
             "schemas": components,
-            "responses": writer.error_responses(),
             "securitySchemes": {
                 "bearer": {"type": "http", "scheme": "bearer"},
                 "x-api-key": {"type": "apiKey", "in": "header", "name": "x-api-key"},
@@ -73,7 +69,8 @@ def openapi_path(path: str) -> str:
 
 
 def _types(operation: Operation) -> Sequence[Any]:
-    return [kind for kind in (operation.body, operation.answer, operation.event) if kind is not None]
+    kinds = (operation.body, operation.answer, operation.event, operation.error)
+    return [kind for kind in kinds if kind is not None]
 
 
 class _Writer:
@@ -98,13 +95,6 @@ class _Writer:
             described["security"] = _SECURITY
         return described
 
-    def error_responses(self) -> dict[str, Any]:
-        schema = self._schema_of[repr(ErrorAnswer)]
-        return {
-            str(status): {"description": text, "content": {JSON: {"schema": schema}}}
-            for status, text in _ERRORS.items()
-        }
-
     def _responses(self, operation: Operation) -> dict[str, Any]:
         content: dict[str, Any] = {}
         if operation.answer is not None:
@@ -115,7 +105,8 @@ class _Writer:
             content[operation.other_media_type] = {"schema": {"type": "string"}}
         responses: dict[str, Any] = {"200": {"description": "Done", "content": content}}
         for status in sorted({*operation.errors, *_ALWAYS}):
-            responses[str(status)] = {"$ref": f"#/components/responses/{status}"}
+            content = {JSON: {"schema": self._schema_of[repr(operation.error)]}}
+            responses[str(status)] = {"description": _ERRORS[status], "content": content}
         return responses
 
 

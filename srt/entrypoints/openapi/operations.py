@@ -4,14 +4,25 @@ Types are those that handlers decode and encode, so that the description cannot 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from srt.entrypoints.admin import MAX_FLUSH_TIMEOUT_S, AbortBody
+from srt.entrypoints.anthropic.protocol import (
+    CountTokensRequest,
+    CountTokensResponse,
+    ErrorMessage,
+    MessageResponse,
+    MessagesRequest,
+    StreamEvent,
+)
 from srt.entrypoints.generate.protocol import NativeRequest
 from srt.entrypoints.loads import SECTIONS
 from srt.entrypoints.openai.chat.protocol import ChatChunk, ChatRequest, ChatResponse
 from srt.entrypoints.openai.completions.protocol import CompletionRequest, CompletionResponse
+from srt.entrypoints.openai.responses.answer import Response
+from srt.entrypoints.openai.responses.events import ResponseEvent
+from srt.entrypoints.openai.responses.protocol import ResponsesRequest
 from srt.entrypoints.openapi import answers
 from srt.entrypoints.parse import (
     ParseFunctionCallRequest,
@@ -48,7 +59,8 @@ class Operation:
     event: Any = None  # of a stream, if there can be one
     other_media_type: str | None = None  # what else a 200 can be, beside JSON
     parameters: tuple[Parameter, ...] = ()
-    errors: tuple[int, ...] = field(default=(400,))  # beside those that any request can meet
+    errors: tuple[int, ...] = (400,)  # beside those that any request can meet
+    error: Any = answers.ErrorAnswer  # what every error of it is
 
 
 _HELLO = [{"role": "user", "content": "Name three rivers."}]
@@ -86,6 +98,36 @@ OPERATIONS: tuple[Operation, ...] = (
         answer=answers.NativeAnswer | list[answers.NativeAnswer],
         event=answers.NativeAnswer,
         errors=_GENERATION_ERRORS,
+    ),
+    Operation(
+        paths=("/v1/responses",),
+        tag="Generation",
+        summary="Answer a conversation (OpenAI's newer way)",
+        body=ResponsesRequest,
+        example={"input": "Name three rivers.", "max_output_tokens": 60},
+        answer=Response,
+        event=ResponseEvent,
+        errors=_GENERATION_ERRORS,
+    ),
+    Operation(
+        paths=("/v1/messages",),
+        tag="Generation",
+        summary="Answer a conversation (Anthropic)",
+        body=MessagesRequest,
+        example={"model": "default", "messages": _HELLO, "max_tokens": 60},
+        answer=MessageResponse,
+        event=StreamEvent,
+        errors=_GENERATION_ERRORS,
+        error=ErrorMessage,
+    ),
+    Operation(
+        paths=("/v1/messages/count_tokens",),
+        tag="The model and its tokens",
+        summary="How many tokens a conversation has (Anthropic)",
+        body=CountTokensRequest,
+        example={"model": "default", "messages": _HELLO},
+        answer=CountTokensResponse,
+        error=ErrorMessage,
     ),
     Operation(
         paths=("/v1/score",),
