@@ -73,8 +73,10 @@ class GrammarDesk:
         tell_scheduler: Callable[[DefineGrammar | ForgetGrammar], None],
         new_ids: Iterator[int],
         *,
+        max_kept_bytes: int = MAX_KEPT_BYTES,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        self._max_kept_bytes = max_kept_bytes
         self._ports = ports
         self._tell_scheduler = tell_scheduler
         self._new_ids = new_ids
@@ -206,7 +208,9 @@ class GrammarDesk:
 
     def _make_room(self) -> None:
         """Let go of those that were not wanted for longest. Never while a request is being dispatched."""
-        while len(self._kept) > 1 and (len(self._kept) > MAX_KEPT or self._num_kept_bytes > MAX_KEPT_BYTES):
+        while len(self._kept) > 1 and (
+            len(self._kept) > MAX_KEPT or self._num_kept_bytes > self._max_kept_bytes
+        ):
             self._let_go(self._kept.popitem(last=False)[1])
 
     def _let_go(self, grammar: CompiledGrammar) -> None:
