@@ -8,8 +8,6 @@ from starlette.types import Receive, Scope, Send
 
 from srt.engine_client import EngineClient, Logprobs
 from srt.entrypoints.choices import Choice, collect_choices
-from srt.entrypoints.disconnect import until_disconnect
-from srt.entrypoints.dp_rank import AskedRank, asked_dp_rank
 from srt.entrypoints.field_names import api_field_names
 from srt.entrypoints.generate.answer_facts import AnswerFacts
 from srt.entrypoints.generate.logprobs import describe_logprobs
@@ -17,10 +15,9 @@ from srt.entrypoints.generate.metadata import MetaInfo
 from srt.entrypoints.generate.prompt import field_names, is_batch, to_generate_request
 from srt.entrypoints.generate.protocol import NativeRequest
 from srt.entrypoints.generate.stream import NativeEventWriter
+from srt.entrypoints.generation_endpoint import Caller, serve_body
 from srt.entrypoints.json_response import send_json
-from srt.entrypoints.middleware import request_label
 from srt.entrypoints.prompt_rows import check_num_choices
-from srt.entrypoints.request_body import read_json
 from srt.entrypoints.sse import send_events
 
 _DECODER = msgspec.json.Decoder(NativeRequest)
@@ -35,15 +32,12 @@ class Generate:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request, for as long as its client stays."""
-        body = await read_json(scope, receive, _DECODER)
-        await until_disconnect(
-            receive, self._answer(body, asked_dp_rank(scope, body), request_label(scope), send)
-        )
+        await serve_body(scope, receive, send, _DECODER, self._answer)
 
-    async def _answer(self, body: NativeRequest, asked: AskedRank, label: str, send: Send) -> None:
+    async def _answer(self, body: NativeRequest, caller: Caller) -> None:
         meta = MetaInfo()
-        with api_field_names({**field_names(body), "dp_rank": asked.field}):
-            request = to_generate_request(body, rid=label, dp_rank=asked.dp_rank)
+        with api_field_names({**field_names(body), "dp_rank": caller.asked.field}):
+            request = to_generate_request(body, rid=caller.label, dp_rank=caller.asked.dp_rank)
             check_num_choices(request)
             generation = await self._client.generate(request)
             facts = AnswerFacts.of(body, request, generation, self._client)
@@ -53,11 +47,11 @@ class Generate:
                 writer = NativeEventWriter(
                     facts, is_list=is_list, is_incremental=self._is_incremental, meta=meta
                 )
-                await send_events(send, generation, writer)
+                await send_events(caller.send, generation, writer)
                 return
             choices = await collect_choices(generation, num_choices)
         answers = [_to_answer(choice, facts, meta) for choice in choices]
-        await send_json(send, orjson.dumps(answers if is_list else answers[0]))
+        await send_json(caller.send, orjson.dumps(answers if is_list else answers[0]))
 
 
 def _to_answer(choice: Choice, facts: AnswerFacts, meta: MetaInfo) -> dict[str, Any]:

@@ -8,13 +8,10 @@ from starlette.types import Receive, Scope, Send
 
 from srt.engine_client import EngineClient
 from srt.entrypoints.choices import Choice, collect_choices
-from srt.entrypoints.disconnect import until_disconnect
-from srt.entrypoints.dp_rank import AskedRank, asked_dp_rank
 from srt.entrypoints.field_names import api_field_names
+from srt.entrypoints.generation_endpoint import Caller, serve_body
 from srt.entrypoints.json_response import send_json
 from srt.entrypoints.label_probabilities import label_logprobs, softmax
-from srt.entrypoints.middleware import request_label
-from srt.entrypoints.request_body import read_json
 from srt.entrypoints.rerank.prompt import FIELD_NAMES, YesNo, to_generate_request, yes_and_no
 from srt.entrypoints.rerank.protocol import RankedDocument, RerankMeta, RerankRequest
 
@@ -30,24 +27,25 @@ class Rerank:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request, for as long as its client stays."""
-        body = await read_json(scope, receive, _DECODER)
-        await until_disconnect(
-            receive, self._answer(body, asked_dp_rank(scope, body), request_label(scope), send)
-        )
+        await serve_body(scope, receive, send, _DECODER, self._answer)
 
-    async def _answer(self, body: RerankRequest, asked: AskedRank, label: str, send: Send) -> None:
+    async def _answer(self, body: RerankRequest, caller: Caller) -> None:
         if self._labels is None:
             self._labels = await yes_and_no(self._client)
-        with api_field_names({**FIELD_NAMES, "dp_rank": asked.field}):
+        with api_field_names({**FIELD_NAMES, "dp_rank": caller.asked.field}):
             request = to_generate_request(
-                body, self._client.model_info, self._labels, rid=f"rerank-{label}", dp_rank=asked.dp_rank
+                body,
+                self._client.model_info,
+                self._labels,
+                rid=f"rerank-{caller.label}",
+                dp_rank=caller.asked.dp_rank,
             )
             generation = await self._client.generate(request)
             choices = await collect_choices(generation, len(request.prompts))
         ranked = [_to_document(choice, body, generation.request_id) for choice in choices]
         # Equal scores keep the order of the request.
         ranked.sort(key=lambda document: -document.score)
-        await send_json(send, msgspec.json.encode(ranked[: body.top_n]))
+        await send_json(caller.send, msgspec.json.encode(ranked[: body.top_n]))
 
 
 def _to_document(choice: Choice, body: RerankRequest, rid: str) -> RankedDocument:

@@ -10,14 +10,11 @@ from starlette.types import Receive, Scope, Send
 
 from srt.engine_client import EngineClient
 from srt.entrypoints.choices import Choice, collect_choices
-from srt.entrypoints.disconnect import until_disconnect
-from srt.entrypoints.dp_rank import AskedRank, asked_dp_rank
 from srt.entrypoints.field_names import api_field_names
+from srt.entrypoints.generation_endpoint import Caller, serve_body
 from srt.entrypoints.json_response import send_json
 from srt.entrypoints.label_probabilities import label_logprobs, softmax
-from srt.entrypoints.middleware import request_label
 from srt.entrypoints.openai.usage import count_usage
-from srt.entrypoints.request_body import read_json
 from srt.entrypoints.score.prompt import FIELD_NAMES, to_generate_request
 from srt.entrypoints.score.protocol import ScoreRequest, ScoreResponse
 
@@ -32,16 +29,13 @@ class Score:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request, for as long as its client stays."""
-        body = await read_json(scope, receive, _DECODER)
-        await until_disconnect(
-            receive, self._answer(body, asked_dp_rank(scope, body), request_label(scope), send)
-        )
+        await serve_body(scope, receive, send, _DECODER, self._answer)
 
-    async def _answer(self, body: ScoreRequest, asked: AskedRank, label: str, send: Send) -> None:
+    async def _answer(self, body: ScoreRequest, caller: Caller) -> None:
         model = self._client.model_info
-        with api_field_names({**FIELD_NAMES, "dp_rank": asked.field}):
+        with api_field_names({**FIELD_NAMES, "dp_rank": caller.asked.field}):
             request = to_generate_request(
-                body, vocab_size=model.vocab_size, rid=f"score-{label}", dp_rank=asked.dp_rank
+                body, vocab_size=model.vocab_size, rid=f"score-{caller.label}", dp_rank=caller.asked.dp_rank
             )
             choices = await collect_choices(await self._client.generate(request), len(request.prompts))
         response = ScoreResponse(
@@ -52,7 +46,7 @@ class Score:
             else msgspec.UNSET,
             usage=count_usage((choice.last for choice in choices), n=1),
         )
-        await send_json(send, msgspec.json.encode(response))
+        await send_json(caller.send, msgspec.json.encode(response))
 
 
 def _scores(choice: Choice, body: ScoreRequest) -> list[float]:
