@@ -15,6 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from srt.entrypoints.anthropic.errors import PATHS as ANTHROPIC_PATHS
 from srt.entrypoints.anthropic.errors import anthropic_error_body, anthropic_last_event
 from srt.entrypoints.disconnect import ClientDisconnected
+from srt.entrypoints.middleware import request_label
 from srt.entrypoints.sse import DONE, EVENT_STREAM, event
 from srt.errors import InvalidRequest, MethodNotAllowed, NotFound, RequestError, RequestFailed
 
@@ -61,14 +62,19 @@ class ErrorResponses:
         try:
             await self._app(scope, receive, response.send)
         except ClientDisconnected:
-            logger.info("%s %s: the client left", scope["method"], scope["path"])
+            logger.info("%s: the client left", _name(scope))
         except RequestError as error:
             await response.fail(error)
         except HTTPException as error:
             await response.fail(_from_router(error, scope), error.headers or {})
         except Exception:
-            logger.exception("%s %s failed", scope["method"], scope["path"])
+            logger.exception("%s failed", _name(scope))
             await response.fail(RequestFailed("internal server error", status=500))
+
+
+def _name(scope: Scope) -> str:
+    """A request in the log, with the label that its client knows it by."""
+    return f"{scope['method']} {scope['path']} ({request_label(scope)})"
 
 
 class _ResponseProgress:

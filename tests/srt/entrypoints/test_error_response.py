@@ -103,6 +103,12 @@ async def test_a_bug_in_mid_stream_is_one_event_and_the_end(path: str) -> None:
     assert done == "[DONE]"
 
 
+async def test_a_bug_is_logged_with_the_label_of_its_request(caplog: pytest.LogCaptureFixture) -> None:
+    client = FakeEngineClient([ValueError("a bug")])
+    await post(client, "/generate", BODIES["/generate"], headers={"X-Request-Id": "my-label"})
+    assert "POST /generate (my-label) failed" in [record.getMessage() for record in caplog.records]
+
+
 async def test_a_client_that_leaves_is_one_line_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     client = FakeEngineClient()
@@ -111,6 +117,7 @@ async def test_a_client_that_leaves_is_one_line_in_the_log(caplog: pytest.LogCap
             connection.post("/generate", BODIES["/generate"])
             generation = await client.next_generation()
         await generation.was_aborted.wait()
-    lines = [record for record in caplog.records if record.name.startswith("srt.")]
-    assert [record.getMessage() for record in lines] == ["POST /generate: the client left"]
+    (line,) = [record for record in caplog.records if record.name.startswith("srt.")]
+    # With the request's label, which is its rid here.
+    assert line.getMessage() == f"POST /generate ({generation.request_id}): the client left"
     assert [record for record in caplog.records if record.levelno > logging.INFO] == []
