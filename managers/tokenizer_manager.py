@@ -112,9 +112,9 @@ class TokenizerManager:
                 return self._aborted_before_dispatch(request, arrival.rid, timing)
             self._check_alive()
             state = self._dispatch(request, prompts, grammars, arrival.rid, timing)
-            for rid in arrival.aborted_rids:
-                self._open.abort(rid)
-            return state
+        for rid in arrival.aborted_rids:
+            self._open.abort(rid)
+        return state
 
     async def tokenize(self, prompt: Prompt, *, add_special_tokens: bool = True) -> list[int]:
         """Token ids of a prompt."""
