@@ -45,10 +45,10 @@ class TextFormat(UsageFormat, Protocol):
 
 
 class DetailedFormat(UsageFormat, Protocol):
-    """One endpoint's events that hold more than text, as JSON."""
+    """One endpoint's events that hold more than text."""
 
     def events(self, chunk: GenerateChunk, usage: EventUsage) -> list[bytes]:
-        """What a chunk says: first the opening, with a choice's first one, and last why it ended."""
+        """What a chunk says, as events or parts of them: the opening comes with a choice's first, its end last."""
         ...
 
 
@@ -107,7 +107,7 @@ class DetailedEventWriter:
         parts: list[bytes] = []
         for chunk in chunks:
             self._usage.note(chunk)
-            parts += map(event, self._format.events(chunk, self._usage.in_event()))
+            parts += self._format.events(chunk, self._usage.in_event())
         return b"".join(parts)
 
     def last_events(self) -> bytes:

@@ -102,8 +102,8 @@ def _to_generate_request(
     if limit is not None and limit < 1:
         raise InvalidRequest(f"max_new_tokens must be at least 1, got {limit}", param="max_new_tokens")
     overrides = body.sampling_overrides()
-    if call_format is not None:
-        # Their markers are special tokens of many models.
+    if call_format is not None or model.reasoning_parser is not None:
+        # Markers are special tokens of many models.
         overrides["skip_special_tokens"] = False
     return GenerateRequest(
         prompts=[prompt if body.input_ids is None else TokenPrompt(body.input_ids)],

@@ -3,9 +3,11 @@
 Next on the request's path: srt/entrypoints/openai/event_writer.py
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import msgspec
+import orjson
 
 from srt.engine_client import FinishReason, GenerateChunk
 from srt.entrypoints.openai.chat.answer import AnswerReader
@@ -15,6 +17,7 @@ from srt.entrypoints.openai.chat.running import RunningChat
 from srt.entrypoints.openai.logprobs import ChatLogprobs, to_chat_logprobs
 from srt.entrypoints.openai.released_tokens import ReleasedTokens, TokenBytes, TokenRelease
 from srt.entrypoints.openai.usage import EventUsage, Usage
+from srt.entrypoints.sse import TextEvent, event
 from srt.parsers.answer import AnswerPart, CallArguments, CallBegin, Content, Reasoning
 
 
@@ -77,10 +80,14 @@ class ChatStreamFormat:
 
 @dataclass(slots=True)
 class _ChoiceStream:
-    """One choice while it is streamed. Log-probabilities wait for an event that they can go with."""
+    """One choice while it is streamed. Log-probabilities wait for an event that they can go with.
+
+    `text_events` are those that differ in nothing but a part's text.
+    """
 
     reader: AnswerReader
     tokens: TokenRelease | None
+    text_events: Mapping[type[AnswerPart], TextEvent]
     call_ids: CallIds = field(default_factory=CallIds)
     waiting: ReleasedTokens = field(default_factory=ReleasedTokens)
 
@@ -105,19 +112,23 @@ class ChatAnswerFormat:
         events: list[bytes] = []
         choice = self._choices.get(index)
         if choice is None:
-            choice = self._choices[index] = self._new_choice()
-            events.append(self._format.opening(index, usage))
+            choice = self._choices[index] = self._new_choice(index, usage)
+            events.append(event(self._format.opening(index, usage)))
         if choice.tokens is not None:
             choice.waiting.extend(choice.tokens.add(chunk))
         for part in choice.reader.read(chunk):
+            text_event = choice.text_events.get(part.__class__)
+            if text_event is not None and isinstance(part, Content | Reasoning):
+                events += (text_event.before, orjson.dumps(part.text), text_event.after)
+                continue
             logprobs = choice.take_logprobs(self._chat.token_bytes)
-            events.append(self._format.delta(index, _to_delta(part, choice.call_ids), usage, logprobs))
+            delta = _to_delta(part, choice.call_ids)
+            events.append(event(self._format.delta(index, delta, usage, logprobs)))
         if chunk.finish is not None:
             finish_type = choice.reader.finish_type(chunk.finish)
             logprobs = choice.take_logprobs(self._chat.token_bytes)
-            events.append(
-                self._format.finish(index, chunk.finish, usage, finish_type=finish_type, logprobs=logprobs)
-            )
+            end = self._format.finish(index, chunk.finish, usage, finish_type=finish_type, logprobs=logprobs)
+            events.append(event(end))
         return events
 
     def usage(self, usage: Usage) -> bytes:
@@ -128,9 +139,21 @@ class ChatAnswerFormat:
         """Of all choices so far."""
         return sum(choice.reader.num_reasoning_tokens for choice in self._choices.values())
 
-    def _new_choice(self) -> _ChoiceStream:
+    def _new_choice(self, index: int, usage: EventUsage) -> _ChoiceStream:
         chat = self._chat
-        return _ChoiceStream(chat.reader(), TokenRelease(chat.text_bytes) if chat.has_logprobs else None)
+        return _ChoiceStream(
+            chat.reader(),
+            TokenRelease(chat.text_bytes) if chat.has_logprobs else None,
+            {} if chat.has_logprobs or isinstance(usage, Usage) else self._text_events(index, usage),
+        )
+
+    def _text_events(self, index: int, usage: EventUsage) -> Mapping[type[AnswerPart], TextEvent]:
+        content = self._format.delta(index, Delta(content=""), usage)
+        reasoning = self._format.delta(index, Delta(reasoning_content=""), usage)
+        return {
+            Content: TextEvent(event(content), b'"content"'),
+            Reasoning: TextEvent(event(reasoning), b'"reasoning_content"'),
+        }
 
 
 def _to_delta(part: AnswerPart, call_ids: CallIds) -> Delta:

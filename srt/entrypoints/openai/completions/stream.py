@@ -10,6 +10,7 @@ from srt.entrypoints.openai.completions.running import RunningCompletion
 from srt.entrypoints.openai.logprobs import CompletionLogprobs
 from srt.entrypoints.openai.released_tokens import ReleasedTokens, TokenRelease, prompt_tokens
 from srt.entrypoints.openai.usage import EventUsage, Usage
+from srt.entrypoints.sse import event
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,12 +88,14 @@ class CompletionLogprobFormat:
         if choice is None:
             choice = self._choices[index] = _ChoiceStream(self._completion.token_release(index))
             if self._completion.echoes:
-                events.append(self._opening(chunk, usage))
+                events.append(event(self._opening(chunk, usage)))
         choice.waiting.extend(choice.tokens.add(chunk))
         if chunk.text:
-            events.append(self._format.text(index, chunk.text, usage, self._take_logprobs(choice)))
+            logprobs = self._take_logprobs(choice)
+            events.append(event(self._format.text(index, chunk.text, usage, logprobs)))
         if chunk.finish is not None:
-            events.append(self._format.finish(index, chunk.finish, usage, self._take_logprobs(choice)))
+            logprobs = self._take_logprobs(choice)
+            events.append(event(self._format.finish(index, chunk.finish, usage, logprobs)))
         return events
 
     def usage(self, usage: Usage) -> bytes:

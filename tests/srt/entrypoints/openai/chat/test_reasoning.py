@@ -50,6 +50,12 @@ async def test_a_whole_answer_has_its_reasoning_apart() -> None:
     }
 
 
+async def test_markers_that_are_special_tokens_are_left_in_the_text_that_is_read() -> None:
+    client = saying(ANSWER)
+    await ask(client, skip_special_tokens=True)
+    assert client.requests[0].sampling[0].skip_special_tokens is False
+
+
 async def test_an_answer_without_reasoning_has_none() -> None:
     assert await message_of(saying("Four.")) == {"role": "assistant", "content": "Four."}
 
