@@ -6,7 +6,7 @@ import torch
 
 from srt.sampling.batch_params import SampleRow
 from srt.sampling.params import SamplingParams
-from srt.sampling.sampler import Sampler
+from srt.sampling.sampler import NO_TOKEN, Sampler
 from tests.srt.sampling.reference_distribution import changed_settings, penalised, probabilities
 
 VOCAB_SIZE = 1013  # odd, so that rows begin at every alignment
@@ -173,3 +173,36 @@ def test_logits_of_an_inference_tensor_can_be_edited(sampler: Sampler) -> None:
 
 def test_no_rows_give_no_tokens(sampler: Sampler) -> None:
     assert sampler.sample(torch.empty(0, VOCAB_SIZE), []).tolist() == []
+
+
+def allowed(*token_ids: int) -> np.ndarray[Any, np.dtype[np.int32]]:
+    flags = np.zeros(-(-VOCAB_SIZE // 32) * 32, np.bool_)
+    flags[list(token_ids)] = True
+    return np.packbits(flags, bitorder="little").view(np.int32)
+
+
+@pytest.mark.parametrize("params", MIXED, ids=str)
+def test_nothing_but_what_is_allowed_is_chosen_whatever_stands_beside_it(
+    sampler: Sampler, params: SamplingParams
+) -> None:
+    logits = random_logits(3)
+    free = row(GREEDY)
+    token_ids = sampler.sample(logits.clone(), [free, row(params, allowed=allowed(3, 9, 1000)), free])
+    assert token_ids[1] in (3, 9, 1000)
+    assert token_ids[[0, 2]].tolist() == sampler.sample(logits.clone(), [free, free, free])[[0, 2]].tolist()
+
+
+@pytest.mark.parametrize("params", [GREEDY, HOT])
+@pytest.mark.parametrize("value", [-np.inf, np.nan])
+def test_where_nothing_that_is_allowed_is_possible_there_is_no_token(
+    sampler: Sampler, params: SamplingParams, value: float
+) -> None:
+    logits = random_logits(2)
+    logits[0, [0, 7]] = value
+    token_ids = sampler.sample(logits, [row(params, allowed=allowed(0, 7)), row(params, allowed=allowed())])
+    assert token_ids.tolist() == [NO_TOKEN, NO_TOKEN]
+
+
+def test_a_banned_token_stays_banned_where_a_grammar_allows_it(sampler: Sampler) -> None:
+    only = {"banned_ids": np.array([0, 7]), "allowed": allowed(0, 7)}
+    assert sampler.sample(random_logits(1), [row(GREEDY, **only)]).tolist() == [NO_TOKEN]
