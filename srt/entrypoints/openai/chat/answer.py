@@ -105,10 +105,9 @@ class AnswerReader:
 
     def finish_type(self, finish: FinishReason) -> FinishType:
         """Why the answer ended, when all of it is read: calls count if they are complete and it ended by itself."""
-        has_called = self._parser is not None and self._parser.num_calls > 0
-        if finish.type == "stop" and has_called and self._parser and not self._parser.is_inside_call:
-            return "tool_calls"
-        return finish.type
+        parser = self._parser
+        has_called = parser is not None and parser.num_calls > 0 and not parser.is_inside_call
+        return "tool_calls" if has_called and finish.type == "stop" else finish.type
 
     def _read(self, text: str, token_ids: Sequence[int]) -> list[AnswerPart]:
         if self._counter is not None:

@@ -47,7 +47,8 @@ class Tool:
 class ToolUse:
     """What a request wants with tools: those that may be called, and whether one must be.
 
-    `shown` is what the template gets: the client's own objects, in its order, but for `strict`, which is said to us.
+    `shown` is what the template gets: the client's own objects, in its order, but for nulls, which are nothing, and for
+    `strict`, which is said to us.
     """
 
     tools: Sequence[Tool]
@@ -148,5 +149,7 @@ def _check_unique(tools: Sequence[Tool]) -> None:
 
 
 def _to_shown(tool: Mapping[str, Any]) -> dict[str, Any]:
-    function = {name: value for name, value in tool["function"].items() if name != "strict"}
+    function = {
+        name: value for name, value in tool["function"].items() if name != "strict" and value is not None
+    }
     return {**tool, "function": function}

@@ -72,10 +72,11 @@ async def grammar_of(**body: Any) -> dict[str, Any]:
 
 async def test_the_template_gets_the_tools_as_the_client_wrote_them() -> None:
     client = saying("hi")
-    await ask(client, tools=[strict(WEATHER), TIME])
+    time = {"type": "function", "function": {"name": "time", "description": None, "parameters": None}}
+    await ask(client, tools=[strict(WEATHER), time])
     (prompt,) = client.requests[0].prompts
     assert isinstance(prompt, ChatPrompt)
-    # But for `strict`, which is said to us.
+    # But for `strict`, which is said to us, and what is null.
     assert prompt.tools == [WEATHER, TIME]
     assert client.requests[0].sampling[0].skip_special_tokens is False
 
