@@ -14,7 +14,10 @@ import msgspec
 
 from srt.errors import InvalidRequest
 
-Refused = Annotated[Any, msgspec.Meta(description="known, but not served yet")]
+_NOTHING: list[Any] = [None, False, 0, "", [], {}, "none"]
+Refused = Annotated[
+    Any, msgspec.Meta(description="known, but not served yet", extra_json_schema={"enum": _NOTHING})
+]
 Hint = Annotated[Any, msgspec.Meta(description="accepted; of no effect here")]
 
 

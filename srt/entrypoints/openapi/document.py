@@ -111,11 +111,11 @@ class _Writer:
 
 
 def _event_schema(data: Any) -> dict[str, Any]:
-    """One event of a stream, whose data is JSON (or [DONE], the last of OpenAI's)."""
+    """One event of a stream, whose data is JSON, or [DONE], the last of OpenAI's."""
     written = {"type": "string", "contentMediaType": JSON, "contentSchema": data}
     return {
         "type": "object",
-        "properties": {"event": {"type": "string"}, "data": written},
+        "properties": {"event": {"type": "string"}, "data": {"anyOf": [{"const": "[DONE]"}, written]}},
         "required": ["data"],
     }
 
