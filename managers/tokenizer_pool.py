@@ -19,7 +19,8 @@ from srt.tokenizer.tokenizer import Tokenizer
 P = ParamSpec("P")
 R = TypeVar("R")
 
-# Two, so that a short prompt need not wait for a long one; more would only fight for the interpreter.
+# Two, so that a short prompt need not wait for a long one; more would only fight for the interpreter. Who only wants to
+# know ids or text, of any length, waits in a lane of one thread, and no prompt waits for it.
 NUM_THREADS = 2
 
 
@@ -40,6 +41,7 @@ class TokenizerPool:
         self._chat_template = ChatTemplate.of(tokenizer)
         self._longest_token = longest_token_bytes(tokenizer)
         self._threads = ThreadPoolExecutor(NUM_THREADS, thread_name_prefix="tokenizer")
+        self._questions = ThreadPoolExecutor(1, thread_name_prefix="tokenizer question")
 
     @property
     def has_chat_template(self) -> bool:
@@ -53,15 +55,15 @@ class TokenizerPool:
 
     async def tokenize(self, prompts: Sequence[Prompt], *, max_tokens: int) -> list[TokenizedPrompt]:
         """All prompts of one request, in one job. Raises RequestError for an empty, too long or wrong one."""
-        return await self._in_thread(self._tokenize, prompts, max_tokens)
+        return await self._in_thread(self._threads, self._tokenize, prompts, max_tokens)
 
     async def encode(self, prompt: Prompt, *, add_special_tokens: bool) -> list[int]:
         """The ids of one prompt, of any length. Raises InvalidRequest."""
-        return await self._in_thread(self._encode, prompt, add_special_tokens, None)
+        return await self._in_thread(self._questions, self._encode, prompt, add_special_tokens, None)
 
     async def decode(self, token_ids: Sequence[int], *, skip_special_tokens: bool) -> str:
         """The text of ids. Raises InvalidRequest for one outside the vocabulary."""
-        return await self._in_thread(self._decode, token_ids, skip_special_tokens)
+        return await self._in_thread(self._questions, self._decode, token_ids, skip_special_tokens)
 
     def token_bytes(self, token_id: int, *, skip_special_tokens: bool = False) -> bytes:
         """What one token is in the text. Raises InvalidRequest for one outside the vocabulary."""
@@ -70,11 +72,14 @@ class TokenizerPool:
 
     def close(self) -> None:
         """Let the threads end; jobs that wait are dropped."""
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        for threads in (self._threads, self._questions):
+            threads.shutdown(wait=False, cancel_futures=True)
 
-    async def _in_thread(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    async def _in_thread(
+        self, threads: ThreadPoolExecutor, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs
+    ) -> R:
         job = partial(function, *args, **kwargs)
-        return await asyncio.get_running_loop().run_in_executor(self._threads, job)
+        return await asyncio.get_running_loop().run_in_executor(threads, job)
 
     # Below: in a thread of the pool.
 

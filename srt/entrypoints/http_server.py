@@ -7,6 +7,7 @@ Next on the request's path: srt/entrypoints/routes.py
 import asyncio
 import contextlib
 import socket
+import sys
 from collections.abc import Callable, Generator
 
 import uvicorn
@@ -19,18 +20,28 @@ from srt.entrypoints.error_response import ErrorResponses
 from srt.entrypoints.http_protocol import BoundedHttpProtocol
 from srt.entrypoints.middleware import ApiKey, BodyLimit, RequestLabel
 from srt.entrypoints.only_model import OnlyModel
+from srt.entrypoints.request_logging import LoggedEngine
 from srt.entrypoints.routes import build_routes
+from srt.entrypoints.telemetry import Endpoints, Telemetry
+from srt.observability.request_log import open_request_log
 from srt.server_args.cors_origins import parse_origins
 from srt.server_args.server_args import ServerArgs
 
 # Longer than clients and gateways keep an idle connection, so that it is they who close it: a server that closes
 # first races with the next request.
 KEEP_ALIVE_S = 75
+# How long a thread that renders a long chat may keep the interpreter from the event loop, and so from every stream.
+# Python's own 5 ms is for threads of equal rank.
+SWITCH_INTERVAL_S = 0.001
 
 
 def build_app(client: EngineClient, args: ServerArgs) -> ASGIApp:
     """Everything a request passes through, from the outside in."""
-    app: ASGIApp = Router(build_routes(client, args), redirect_slashes=False)
+    if args.log_requests:
+        request_log = open_request_log(args.log_requests_target, args.log_format)
+        client = LoggedEngine(client, request_log, args.log_requests_level)
+    routes = build_routes(client, args)
+    app: ASGIApp = Router(routes, redirect_slashes=False)
     if args.strict_model_name:
         app = OnlyModel(app, client.model_info.served_model_name)
     app = BodyLimit(app, args.max_body_bytes)
@@ -38,7 +49,13 @@ def build_app(client: EngineClient, args: ServerArgs) -> ASGIApp:
     app = ErrorResponses(app)
     if args.cors_allow_origins is not None:
         app = Cors(app, parse_origins(args.cors_allow_origins))
-    return RequestLabel(app)
+    return Telemetry(
+        RequestLabel(app),
+        client.counts,
+        Endpoints.of(routes),
+        slow_s=args.slow_request_threshold,
+        logs_access=args.enable_access_log,
+    )
 
 
 class HttpServer:
@@ -93,6 +110,7 @@ class HttpServer:
 
     async def serve(self) -> None:
         """Serve until `stop()`, then until every open request has ended."""
+        sys.setswitchinterval(SWITCH_INTERVAL_S)
         try:
             await self._server.serve(sockets=self._sockets)
         finally:

@@ -11,7 +11,11 @@ import msgspec
 
 from srt.errors import InvalidRequest
 
+# What each token of an answer is looked at for: more would make other requests of the step wait.
 MAX_STOP_STRINGS = 32
+MAX_STOP_STRING_CHARS = 1024
+MAX_STOP_TOKEN_IDS = 1024
+MAX_LOGIT_BIASES = 4096
 MAX_N = 128
 MIN_INT64, MAX_INT64 = -(2**63), 2**63 - 1
 
@@ -85,6 +89,12 @@ class SamplingParams(msgspec.Struct, frozen=True, array_like=True, gc=False, kw_
             raise InvalidRequest(f"at most {MAX_STOP_STRINGS} stop strings", param="stop")
         if "" in self.stop:
             raise InvalidRequest("a stop string must not be empty", param="stop")
+        if any(len(stop) > MAX_STOP_STRING_CHARS for stop in self.stop):
+            raise InvalidRequest(f"a stop string may have {MAX_STOP_STRING_CHARS} characters", param="stop")
+        if len(self.stop_token_ids) > MAX_STOP_TOKEN_IDS:
+            raise InvalidRequest(f"at most {MAX_STOP_TOKEN_IDS} stop_token_ids", param="stop_token_ids")
+        if len(self.logit_bias) > MAX_LOGIT_BIASES:
+            raise InvalidRequest(f"at most {MAX_LOGIT_BIASES} entries in logit_bias", param="logit_bias")
         for _, bias in self.logit_bias:
             _check_range("logit_bias", bias, -100.0, 100.0)
 

@@ -1,5 +1,7 @@
 """Prompts to ids, off the event loop, and what is refused before it costs anything."""
 
+import asyncio
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -99,3 +101,32 @@ async def test_messages_without_a_template_are_refused() -> None:
 
 def test_the_longest_token_is_measured_in_bytes_of_its_text() -> None:
     assert longest_token_bytes(ByteTokenizer()) == LONGEST
+
+
+class StuckTokenizer(ByteTokenizer):
+    """Never done with a long text, until it is let go."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.let_go = threading.Event()
+
+    def encode(self, text: str, *, add_special_tokens: bool = True) -> list[int]:
+        if len(text) > 10:
+            self.let_go.wait(60)
+        return super().encode(text, add_special_tokens=add_special_tokens)
+
+
+async def test_whoever_only_asks_for_ids_keeps_no_prompt_waiting() -> None:
+    tokenizer = StuckTokenizer()
+    pool = TokenizerPool(tokenizer, vocab_size=VOCAB_SIZE)
+    asking = [
+        asyncio.create_task(pool.encode(TextPrompt("a long text"), add_special_tokens=True)) for _ in range(4)
+    ]
+    try:
+        (prompt,) = await pool.tokenize([TextPrompt("ab")], max_tokens=10)
+        assert prompt.token_ids == [97, 98]
+        assert not any(task.done() for task in asking)
+    finally:
+        tokenizer.let_go.set()
+        await asyncio.gather(*asking)
+        pool.close()

@@ -4,6 +4,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from srt.entrypoints.openai.chat.protocol import MAX_MESSAGES
 from srt.entrypoints.openai.request import Name
 from srt.entrypoints.refused_fields import Hint, Refused
 from srt.entrypoints.scheduling_fields import Priority, TimeoutS
@@ -92,7 +93,7 @@ class CountTokensRequest(msgspec.Struct, kw_only=True):
     """POST /v1/messages/count_tokens: all that makes a prompt."""
 
     model: Name
-    messages: list[MessageParam]
+    messages: Annotated[list[MessageParam], msgspec.Meta(max_length=MAX_MESSAGES)]
     system: str | list[Block] | None = None
     tools: list[Tool] | None = None
     tool_choice: ToolChoice | None = None

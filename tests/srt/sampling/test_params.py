@@ -4,7 +4,14 @@ from typing import Any
 import pytest
 
 from srt.errors import InvalidRequest
-from srt.sampling.params import MAX_N, MAX_STOP_STRINGS, SamplingParams
+from srt.sampling.params import (
+    MAX_LOGIT_BIASES,
+    MAX_N,
+    MAX_STOP_STRING_CHARS,
+    MAX_STOP_STRINGS,
+    MAX_STOP_TOKEN_IDS,
+    SamplingParams,
+)
 
 
 @pytest.mark.parametrize(
@@ -32,6 +39,9 @@ from srt.sampling.params import MAX_N, MAX_STOP_STRINGS, SamplingParams
         ("n", MAX_N + 1),
         ("stop", ("x",) * (MAX_STOP_STRINGS + 1)),
         ("stop", ("fine", "")),
+        ("stop", ("x" * (MAX_STOP_STRING_CHARS + 1),)),
+        ("stop_token_ids", (1,) * (MAX_STOP_TOKEN_IDS + 1)),
+        ("logit_bias", tuple((i, 1.0) for i in range(MAX_LOGIT_BIASES + 1))),
         ("logit_bias", ((5, 1e9),)),
         ("logit_bias", ((5, math.nan),)),
         ("logit_bias", ((5, -math.inf),)),
@@ -73,7 +83,9 @@ def test_what_is_not_finite_names_its_field(name: str, value: Any) -> None:
         ("seed", -(2**63)),
         ("seed", 2**63 - 1),
         ("n", MAX_N),
-        ("stop", ("x",) * MAX_STOP_STRINGS),
+        ("stop", ("x" * MAX_STOP_STRING_CHARS,) * MAX_STOP_STRINGS),
+        ("stop_token_ids", (1,) * MAX_STOP_TOKEN_IDS),
+        ("logit_bias", tuple((i, 1.0) for i in range(MAX_LOGIT_BIASES))),
         ("logit_bias", ((0, -100.0), (1, 100.0))),
     ],
 )

@@ -1,6 +1,6 @@
 """A chat request, response and chunk, as OpenAI spells them."""
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -61,10 +61,14 @@ class ThinkingOptions(msgspec.Struct, kw_only=True):
     type: Literal["enabled", "disabled"]
 
 
+# They are taken apart on the event loop, which serves everybody: this many take ten milliseconds.
+MAX_MESSAGES = 8192
+
+
 class ChatRequest(GenerationFields, kw_only=True):
     """POST /v1/chat/completions."""
 
-    messages: list[ChatMessage]
+    messages: Annotated[list[ChatMessage], msgspec.Meta(max_length=MAX_MESSAGES)]
     max_tokens: int | None = None
     max_completion_tokens: int | None = None
     logprobs: bool | None = None
