@@ -102,6 +102,61 @@ def test_answers_in_a_batch_equal_answers_alone(server: ServerProcess) -> None:
     assert texts == alone
 
 
+def test_log_probabilities_of_an_answer_are_those_of_its_text(server: ServerProcess) -> None:
+    answer = server.client().chat.completions.create(
+        model="default",
+        messages=[{"role": "user", "content": "Repeat: größte 世界"}],
+        temperature=0,
+        max_tokens=16,
+        logprobs=True,
+        top_logprobs=3,
+    )
+    (choice,) = answer.choices
+    assert choice.logprobs is not None
+    entries = choice.logprobs.content or []
+    told = b"".join(bytes(entry.bytes or ()) for entry in entries)
+    assert told.decode() == choice.message.content
+    # Greedy: each token is the likeliest, and there are three.
+    assert all(entry.logprob == entry.top_logprobs[0].logprob for entry in entries)
+    assert {len(entry.top_logprobs) for entry in entries} == {3}
+    assert answer.usage is not None
+    assert answer.usage.completion_tokens - len(entries) == (choice.finish_reason == "stop")
+
+
+def test_a_prompt_is_scored_as_its_end_was_when_it_was_an_answer(server: ServerProcess) -> None:
+    client, prompt = server.client(), "The largest café in 東京 is"
+    answer = client.completions.create(
+        model="default", prompt=prompt, max_tokens=8, temperature=0, logprobs=1, echo=True
+    ).choices[0]
+    scored = client.completions.create(
+        model="default", prompt=answer.text, max_tokens=0, logprobs=1, echo=True
+    ).choices[0]
+    told, again = answer.logprobs, scored.logprobs
+    assert told is not None
+    assert again is not None
+    assert scored.text == answer.text
+    assert (again.tokens, again.text_offset) == (told.tokens, told.text_offset)
+    assert again.token_logprobs[0] is None
+    assert again.token_logprobs[1:] == pytest.approx(told.token_logprobs[1:], abs=1e-4)
+
+
+def test_text_offsets_cut_the_text_into_its_tokens(server: ServerProcess) -> None:
+    choice = (
+        server.client()
+        .completions.create(
+            model="default", prompt="naïve 🗼 text", max_tokens=6, temperature=0, logprobs=0, echo=True
+        )
+        .choices[0]
+    )
+    assert choice.logprobs is not None
+    tokens, offsets = choice.logprobs.tokens or [], choice.logprobs.text_offset or []
+    cuts = [choice.text[a:b] for a, b in zip(offsets, [*offsets[1:], len(choice.text)], strict=True)]
+    whole = [(cut, token) for cut, token in zip(cuts, tokens, strict=True) if not token.startswith("bytes:")]
+    assert [cut for cut, _ in whole] == [token for _, token in whole]
+    assert "".join(cuts) == choice.text
+    assert len(whole) < len(tokens)  # the tower is several tokens
+
+
 def test_processes_carry_their_names(server: ServerProcess) -> None:
     titles = " ".join(" ".join(process.cmdline()) for process in server.tree())
     assert "lockstep::scheduler_TP0" in titles
