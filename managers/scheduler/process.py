@@ -152,6 +152,7 @@ def start_facts(
         "device": plan.device,
         "dtype": plan.dtype,
         "attention_backend": plan.attention_backend,
+        "layers": plan.layers,
         "num_threads": plan.num_threads,
         "tp_size": args.tp_size,
         "dp_size": args.dp_size,

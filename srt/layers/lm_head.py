@@ -9,6 +9,8 @@ import torch.nn.functional as F  # noqa: N812
 from srt.distributed.collectives import TpGroup
 from srt.forward_batch import ForwardBatch, LogitReader
 from srt.layers.linear import ColumnLinear
+from srt.layers.quantization.method import LinearMethod
+from srt.layers.quantization.unquantized import prepare_plain
 from srt.util.math import ceil_div
 
 # Of those that are only looked at: so many logits at once, 16 MB in float32.
@@ -21,10 +23,17 @@ class LmHead:
     Ranges have the same length on every rank; what lies beyond the vocabulary is cut off again.
     """
 
-    def __init__(self, weight: torch.Tensor, vocab_size: int, group: TpGroup) -> None:
+    def __init__(
+        self,
+        weight: torch.Tensor,
+        vocab_size: int,
+        group: TpGroup,
+        *,
+        method: LinearMethod = prepare_plain,
+    ) -> None:
         num_padding = ceil_div(vocab_size, group.rank.size) - weight.shape[0]
         padded = F.pad(weight, (0, 0, 0, num_padding)) if num_padding else weight
-        self._product = ColumnLinear([padded])
+        self._product = ColumnLinear([padded], method=method)
         self._vocab_size = vocab_size
         self._group = group
         self.num_bytes = self._product.num_bytes

@@ -21,6 +21,7 @@ from srt.errors import StartupError
 from srt.forward_batch import ForwardBatch
 from srt.layers.attention.backend import AttentionBackend
 from srt.layers.attention.registry import make_attention_backend
+from srt.layers.native.load import kernels
 from srt.model_executor.memory_profile import FreeMemory, free_memory, num_pool_tokens
 from srt.model_loader.load import load_weights
 from srt.models.decoder import kv_head_span
@@ -102,7 +103,7 @@ class ModelRunner:
                 device=plan.device,
                 on_progress=on_progress,
             )
-            model = model_class(config, weights, group)
+            model = model_class(config, weights, group, kernels() if plan.layers == "native" else None)
         assert not weights, f"the model left {list(weights)} unused"
         return cls(
             model=model,

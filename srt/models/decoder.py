@@ -28,14 +28,25 @@ def kv_head_span(config: ModelConfig, rank: RankInfo) -> Span:
     return even_span(config.num_kv_heads, rank)
 
 
+def attention_shape(layer: int, config: ModelConfig, rank: RankInfo) -> AttentionShape:
+    """One layer's attention on this rank."""
+    kv_heads = kv_head_span(config, rank).length
+    return AttentionShape(
+        layer=layer,
+        num_heads=kv_heads * (config.num_heads // config.num_kv_heads),
+        num_kv_heads=kv_heads,
+        head_dim=config.head_dim,
+        window=config.layer_windows[layer],
+        scale=config.head_dim**-0.5,
+    )
+
+
 class DecoderAttention:
     """q, k and v in one product, positions, attention, output."""
 
     def __init__(
         self, prefix: str, layer: int, config: ModelConfig, weights: Weights, group: TpGroup
     ) -> None:
-        kv_heads = kv_head_span(config, group.rank).length
-        heads = kv_heads * (config.num_heads // config.num_kv_heads)
         names = [f"{prefix}.{part}_proj" for part in "qkv"]
         self._qkv = ColumnLinear(
             [weights.pop(f"{name}.weight") for name in names],
@@ -50,16 +61,8 @@ class DecoderAttention:
         if config.qk_norm:
             self._query_norm = RMSNorm(weights.pop(f"{prefix}.q_norm.weight"), config.rms_norm_eps)
             self._key_norm = RMSNorm(weights.pop(f"{prefix}.k_norm.weight"), config.rms_norm_eps)
-        shape = AttentionShape(
-            layer=layer,
-            num_heads=heads,
-            num_kv_heads=kv_heads,
-            head_dim=config.head_dim,
-            window=config.layer_windows[layer],
-            scale=config.head_dim**-0.5,
-        )
-        self._attend = AttentionLayer(shape)
-        self._shape = shape
+        self._shape = attention_shape(layer, config, group.rank)
+        self._attend = AttentionLayer(self._shape)
         self.num_bytes = self._qkv.num_bytes + self._out.num_bytes
 
     @staticmethod
@@ -171,3 +174,30 @@ class DecoderLayer:
         """(T, hidden_size) to (T, hidden_size)."""
         stream = stream + self._attention(self._norm_before_attention(stream), rotation, attention)
         return stream + self._mlp(self._norm_before_mlp(stream))
+
+
+class DecoderLayers:
+    """Every layer of one rank, one after another."""
+
+    def __init__(self, config: ModelConfig, weights: Weights, group: TpGroup) -> None:
+        self._layers = [
+            DecoderLayer(f"model.layers.{layer}", layer, config, weights, group)
+            for layer in range(config.num_layers)
+        ]
+        self.num_bytes = sum(layer.num_bytes for layer in self._layers)
+
+    @staticmethod
+    def slices(config: ModelConfig, rank: RankInfo) -> Slices:
+        """What this rank wants."""
+        wanted: Slices = {}
+        for layer in range(config.num_layers):
+            wanted |= DecoderLayer.slices(f"model.layers.{layer}", config, rank)
+        return wanted
+
+    def __call__(
+        self, stream: torch.Tensor, rotation: Rotation, attention: PreparedAttention
+    ) -> torch.Tensor:
+        """(T, hidden_size) to (T, hidden_size)."""
+        for layer in self._layers:
+            stream = layer(stream, rotation, attention)
+        return stream

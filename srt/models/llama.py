@@ -13,16 +13,22 @@ from srt.forward_batch import ForwardBatch
 from srt.layers.attention.backend import PreparedAttention
 from srt.layers.embedding import VocabEmbedding
 from srt.layers.lm_head import LmHead
+from srt.layers.native.library import KernelLibrary
+from srt.layers.native.linear import NativeMethod
 from srt.layers.norm import RMSNorm
+from srt.layers.quantization.unquantized import prepare_plain
 from srt.layers.rotary import RotaryEmbedding
 from srt.model_loader.shard import Slice, padded_span, rows
-from srt.models.decoder import DecoderLayer, Slices, Weights
+from srt.models.decoder import DecoderLayers, Slices, Weights
+from srt.models.native_layers import NativeLayers, can_run_natively
 
 
 class CausalModel:
     """Embedding, layers, norm, head, as one rank has them."""
 
-    def __init__(self, config: ModelConfig, weights: Weights, group: TpGroup) -> None:
+    def __init__(
+        self, config: ModelConfig, weights: Weights, group: TpGroup, kernels: KernelLibrary | None = None
+    ) -> None:
         vocab = padded_span(config.vocab_size, group.rank)
         embedding_weight = weights.pop("model.embed_tokens.weight")
         head_weight = embedding_weight if config.tie_word_embeddings else weights.pop("lm_head.weight")
@@ -30,22 +36,22 @@ class CausalModel:
         self._rotary = RotaryEmbedding(
             config.rope, dtype=embedding_weight.dtype, device=str(embedding_weight.device)
         )
-        self._layers = [
-            DecoderLayer(f"model.layers.{layer}", layer, config, weights, group)
-            for layer in range(config.num_layers)
-        ]
+        self._layers: DecoderLayers | NativeLayers
+        if kernels is not None and can_run_natively(config, group.rank.size):
+            self._layers = NativeLayers(config, weights, group, kernels)
+        else:
+            self._layers = DecoderLayers(config, weights, group)
         self._norm = RMSNorm(weights.pop("model.norm.weight"), config.rms_norm_eps)
-        self._head = LmHead(head_weight, config.vocab_size, group)
-        layer_bytes = sum(layer.num_bytes for layer in self._layers)
-        self.num_bytes = self._embed.num_bytes + layer_bytes + self._head.num_bytes
+        method = prepare_plain if kernels is None else NativeMethod(kernels)
+        self._head = LmHead(head_weight, config.vocab_size, group, method=method)
+        self.num_bytes = self._embed.num_bytes + self._layers.num_bytes + self._head.num_bytes
 
     @staticmethod
     def slices(config: ModelConfig, rank: RankInfo) -> Slices:
         """The weights that a rank is made of, by their names in the checkpoint."""
         vocab_rows = rows(padded_span(config.vocab_size, rank), config.vocab_size, config.hidden_size)
         wanted = {"model.embed_tokens.weight": vocab_rows, "model.norm.weight": Slice((config.hidden_size,))}
-        for layer in range(config.num_layers):
-            wanted |= DecoderLayer.slices(f"model.layers.{layer}", config, rank)
+        wanted |= DecoderLayers.slices(config, rank)
         if not config.tie_word_embeddings:
             wanted["lm_head.weight"] = vocab_rows
         return wanted
@@ -54,6 +60,5 @@ class CausalModel:
         """(S, vocab_size) logits in the model's type, the same bits on every rank."""
         stream = self._embed(batch.input_ids)  # (T, hidden_size)
         rotation = self._rotary.rotation(batch.positions)
-        for layer in self._layers:
-            stream = layer(stream, rotation, attention)
+        stream = self._layers(stream, rotation, attention)
         return self._head(self._norm(stream), batch)

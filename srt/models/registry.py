@@ -10,6 +10,7 @@ from srt.distributed.collectives import TpGroup
 from srt.distributed.rank import RankInfo
 from srt.forward_batch import ForwardBatch
 from srt.layers.attention.backend import PreparedAttention
+from srt.layers.native.library import KernelLibrary
 from srt.model_loader.shard import Slice
 from srt.util.registry import import_by_name
 
@@ -34,8 +35,17 @@ class CausalModel(Protocol):
 class ModelClass(Protocol):
     """How a model is made."""
 
-    def __call__(self, config: ModelConfig, weights: dict[str, torch.Tensor], group: TpGroup) -> CausalModel:
-        """From the weights that `slices` asked for; takes them out of the dict."""
+    def __call__(
+        self,
+        config: ModelConfig,
+        weights: dict[str, torch.Tensor],
+        group: TpGroup,
+        kernels: KernelLibrary | None = None,
+    ) -> CausalModel:
+        """From the weights that `slices` asked for; takes them out of the dict.
+
+        With `kernels` it may compute natively in bfloat16; then it wants native attention.
+        """
         ...
 
     def slices(self, config: ModelConfig, rank: RankInfo) -> dict[str, Slice]:

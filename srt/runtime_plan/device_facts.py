@@ -34,12 +34,14 @@ def _cpu_facts() -> DeviceFacts:
     limit = memory_limit()
     installed = psutil.virtual_memory().total
     lines = _cpuinfo()
+    flags = frozenset((lines.get("flags") or lines.get("Features", "")).split())
     return DeviceFacts(
         kind="cpu",
         name=lines.get("model name", "CPU"),
         num_cores=num_usable_cores(),
         total_memory=installed if limit is None else min(installed, limit),
-        has_bf16=not BF16_FLAGS.isdisjoint((lines.get("flags") or lines.get("Features", "")).split()),
+        has_bf16=not BF16_FLAGS.isdisjoint(flags),
+        has_amx="amx_bf16" in flags,
     )
 
 

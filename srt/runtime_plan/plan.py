@@ -12,6 +12,7 @@ class KernelFacts:
 
     are_there: bool
     reason: str
+    multiply_bfloat16: bool = False  # in hardware
 
 
 NO_KERNELS = KernelFacts(are_there=False, reason="nobody has looked for native kernels")
@@ -26,6 +27,7 @@ class DeviceFacts:
     num_cores: int
     total_memory: int
     has_bf16: bool
+    has_amx: bool = False  # multiplies whole tiles of bfloat16
     kernels: KernelFacts = NO_KERNELS
 
 
@@ -37,6 +39,7 @@ class RuntimePlan:
     dtype: str
     kv_cache_dtype: str
     attention_backend: str
+    layers: str  # "native": a pass through all of them is one call; "torch": one operation after another
     num_threads: int  # of this rank's compute
     context_length: int
     page_size: int

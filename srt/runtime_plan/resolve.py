@@ -34,6 +34,7 @@ def resolve(args: ServerArgs, config: ModelConfig, facts: DeviceFacts, tp_size: 
     fraction, why_fraction = resolve_mem_fraction(args.mem_fraction_static, facts.kind)
     threads, why_threads = resolve_threads(args.cpu_threads, facts.num_cores, tp_size * args.dp_size)
     backend, why_backend = resolve_attention_backend(args.attention_backend, facts)
+    layers, why_layers = resolve_layers(backend, dtype, facts)
     overlaps, why_overlaps = resolve_overlap(
         facts.kind, enable=args.enable_overlap_schedule, disable=args.disable_overlap_schedule
     )
@@ -43,6 +44,7 @@ def resolve(args: ServerArgs, config: ModelConfig, facts: DeviceFacts, tp_size: 
         dtype=dtype,
         kv_cache_dtype=dtype,
         attention_backend=backend,
+        layers=layers,
         num_threads=threads,
         context_length=context_length,
         page_size=page_size,
@@ -63,6 +65,7 @@ def resolve(args: ServerArgs, config: ModelConfig, facts: DeviceFacts, tp_size: 
             "mem_fraction_static": why_fraction,
             "num_threads": why_threads,
             "attention_backend": why_backend,
+            "layers": why_layers,
             "schedule_policy": why_policy,
             "overlaps_schedule": why_overlaps,
         },
@@ -173,6 +176,17 @@ def resolve_attention_backend(asked: str, facts: DeviceFacts) -> tuple[str, str]
             hint="leave it out, and torch's own kernels are used where ours cannot be built",
         )
     return asked, "asked for by --attention-backend"
+
+
+def resolve_layers(attention_backend: str, dtype: str, facts: DeviceFacts) -> tuple[str, str]:
+    """What multiplies, normalises and adds around attention."""
+    if attention_backend != "native":
+        return "torch", "native ones go with native attention"
+    if dtype != "bfloat16" or not facts.kernels.multiply_bfloat16:
+        return "torch", "native ones want bfloat16, and AVX-512 that multiplies it"
+    if facts.has_amx:
+        return "torch", "oneDNN uses this processor's AMX"
+    return "native", "C++, all layers in one call"
 
 
 def resolve_policy(asked: str, *, use_radix_cache: bool) -> tuple[str, str]:

@@ -16,6 +16,7 @@ def make_plan(**settings: Any) -> RuntimePlan:
         "dtype": "float32",
         "kv_cache_dtype": settings.get("dtype", "float32"),
         "attention_backend": "torch_native",
+        "layers": "torch",
         "num_threads": 1,
         "context_length": 256,
         "page_size": 1,

@@ -65,22 +65,20 @@ class NativeAttention:
     """PreparedAttention of one batch."""
 
     def __init__(self, batch: ForwardBatch, backend: NativeBackend, library: native.KernelLibrary) -> None:
-        self._backend = backend
+        self.backend = backend
         self._attend = library.attend
         # Kept, for the kernel sees addresses only.
         self._tensors = (batch.row_starts, batch.seq_lens, batch.slot_table, batch.out_slots)
         assert all(tensor.is_contiguous() for tensor in self._tensors), "a batch's tensors are contiguous"
-        self._batch = byref(
-            native.AttentionBatch(
-                row_starts=batch.row_starts.data_ptr(),
-                seq_lens=batch.seq_lens.data_ptr(),
-                slot_table=batch.slot_table.data_ptr(),
-                table_stride=batch.slot_table.shape[1],
-                out_slots=batch.out_slots.data_ptr(),
-                num_rows=batch.num_rows,
-                num_tokens=batch.num_tokens,
-                num_threads=torch.get_num_threads(),
-            )
+        self.batch = native.AttentionBatch(
+            row_starts=batch.row_starts.data_ptr(),
+            seq_lens=batch.seq_lens.data_ptr(),
+            slot_table=batch.slot_table.data_ptr(),
+            table_stride=batch.slot_table.shape[1],
+            out_slots=batch.out_slots.data_ptr(),
+            num_rows=batch.num_rows,
+            num_tokens=batch.num_tokens,
+            num_threads=torch.get_num_threads(),
         )
 
     def attend(
@@ -100,7 +98,7 @@ class NativeAttention:
             keys.stride(0),
             values.stride(0),
         )
-        self._attend(self._batch, byref(self._backend.shape(shape)), byref(inputs))
+        self._attend(byref(self.batch), byref(self.backend.shape(shape)), byref(inputs))
         return outputs
 
 

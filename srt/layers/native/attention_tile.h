@@ -154,13 +154,6 @@ inline __attribute__((always_inline)) void weigh(const float* weights, const Val
             store(sums + row * sum_stride + column * LANES, totals[row][column]);
 }
 
-// Calls `body` with a constant of at most MAX that equals `count`: inner loops want to know their size.
-template <int MAX, typename Body> inline void with_constant(int count, const Body& body) {
-    if constexpr (MAX > 1) {
-        if (count < MAX) return with_constant<MAX - 1>(count, body);
-    }
-    body(std::integral_constant<int, MAX>());
-}
 
 template <typename Value> class TileAttention {
   public:

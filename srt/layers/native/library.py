@@ -4,8 +4,10 @@ A call holds no lock of the interpreter. Whoever calls keeps the tensors alive a
 """
 
 import ctypes
+from collections.abc import Callable
 from ctypes import POINTER, Structure, c_float, c_int32, c_int64, c_void_p
 from pathlib import Path
+from typing import Any, cast
 
 import torch
 
@@ -57,13 +59,71 @@ class AttentionInputs(Structure):
     ]
 
 
+class Matrix(Structure):
+    """A packed weight, its bias (0: none), (num_outputs, num_inputs)."""
+
+    _fields_ = [
+        ("packed", c_void_p),
+        ("bias", c_void_p),
+        ("num_outputs", c_int32),
+        ("num_inputs", c_int32),
+    ]
+
+
+class LayerWeights(Structure):
+    """One decoder layer. Norms of queries and keys: 0 for none."""
+
+    _fields_ = [
+        ("qkv", Matrix),
+        ("out", Matrix),
+        ("gate_up", Matrix),
+        ("down", Matrix),
+        ("attention_norm", c_void_p),
+        ("mlp_norm", c_void_p),
+        ("query_norm", c_void_p),
+        ("key_norm", c_void_p),
+        ("shape", POINTER(AttentionShape)),
+        ("eps", c_float),
+        ("hidden_size", c_int32),
+    ]
+
+
+class LayerBatch(Structure):
+    """One batch as decoder layers see it."""
+
+    _fields_ = [
+        ("attention", POINTER(AttentionBatch)),
+        ("cosines", c_void_p),
+        ("sines", c_void_p),
+        ("rotary_dim", c_int32),
+    ]
+
+
 class KernelLibrary:
     """A built library, loaded."""
 
     def __init__(self, path: Path) -> None:
-        functions = ctypes.CDLL(str(path))
-        functions.lockstep_instructions.restype = ctypes.c_char_p
-        self.instructions: str = functions.lockstep_instructions().decode()
-        self.attend = functions.lockstep_attend
-        self.attend.restype = None
-        self.attend.argtypes = [POINTER(AttentionBatch), POINTER(AttentionShape), POINTER(AttentionInputs)]
+        library = ctypes.CDLL(str(path))
+        describe = _function(library.lockstep_instructions, [], ctypes.c_char_p)
+        self.instructions: str = describe().decode()
+        self.multiplies_bfloat16 = self.instructions == "AVX-512 with bfloat16"  # in hardware
+        self.attend = _function(
+            library.lockstep_attend,
+            [POINTER(AttentionBatch), POINTER(AttentionShape), POINTER(AttentionInputs)],
+        )
+        self.layers = _function(
+            library.lockstep_layers, [POINTER(LayerWeights), c_int32, POINTER(LayerBatch), c_void_p]
+        )
+        half = [POINTER(LayerWeights), POINTER(LayerBatch), c_void_p, c_void_p]
+        self.attention_block = _function(library.lockstep_attention_block, half)
+        self.mlp_block = _function(library.lockstep_mlp_block, half)
+        self.multiply = _function(
+            library.lockstep_multiply, [POINTER(Matrix), c_void_p, c_int32, c_void_p, c_int32]
+        )
+        self.packed_words = _function(library.lockstep_packed_words, [c_int32, c_int32], c_int64)
+        self.pack = _function(library.lockstep_pack, [c_void_p, c_int32, c_int32, c_void_p])
+
+
+def _function(symbol: Any, arguments: list[Any], result: Any = None) -> Callable[..., Any]:
+    symbol.argtypes, symbol.restype = arguments, result
+    return cast(Callable[..., Any], symbol)

@@ -15,7 +15,11 @@ def find_kernels() -> KernelFacts:
     except BuildError as error:
         return KernelFacts(are_there=False, reason=f"there are no native kernels: {error}")
     origin = f"compiled in {build.seconds:.1f} s" if build.seconds else "compiled at an earlier start"
-    return KernelFacts(are_there=True, reason=f"C++ for this processor ({library.instructions}), {origin}")
+    return KernelFacts(
+        are_there=True,
+        reason=f"C++ for this processor ({library.instructions}), {origin}",
+        multiply_bfloat16=library.multiplies_bfloat16,
+    )
 
 
 @cache

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -120,6 +121,25 @@ inline void store(Float16* to, Floats values) {
 #endif
 }
 
+inline BFloat16 to_bfloat16(float value) {
+    const uint32_t bits = bits_as<uint32_t>(value);
+    if (value != value) return {uint16_t(bits >> 16 | 0x40)};
+    return {uint16_t((bits + 0x7fff + (bits >> 16 & 1)) >> 16)};
+}
+
+inline Words all(uint32_t value) { return bits_as<Words>(all(bits_as<float>(value))); }
+
+// sums + left · right, where each lane holds two neighbouring bfloat16.
+inline Floats add_products(Floats sums, Words left, Words right) {
+#if USE_BF16_DOT
+    return bits_as<Floats>(
+        _mm512_dpbf16_ps(bits_as<__m512>(sums), bits_as<__m512bh>(left), bits_as<__m512bh>(right)));
+#else
+    sums += bits_as<Floats>(left & 0xffff0000u) * bits_as<Floats>(right & 0xffff0000u);
+    return sums + bits_as<Floats>(left << 16) * bits_as<Floats>(right << 16);
+#endif
+}
+
 inline float sum(Floats values) {
     float parts[LANES];
     store(parts, values);
@@ -152,4 +172,12 @@ inline Floats exponential(Floats x) {
     power = power * (rest * rest) + rest + 1.0f;
     const Floats scaled = bits_as<Floats>(bits_as<Words>(power) + (bits_as<Words>(shifted) << 23));
     return x < -87.0f ? Floats{} : scaled;
+}
+
+// Calls `body` with a constant of at most MAX that equals `count`: inner loops want to know their size.
+template <int MAX, typename Body> inline void with_constant(int count, const Body& body) {
+    if constexpr (MAX > 1) {
+        if (count < MAX) return with_constant<MAX - 1>(count, body);
+    }
+    body(std::integral_constant<int, MAX>());
 }

@@ -1,6 +1,7 @@
 """Each decision, from what was asked and what there is."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -136,6 +137,16 @@ def test_native_attention_where_its_kernels_are_and_torchs_elsewhere(config: Mod
     assert "there is no compiler" in decided.reasons["attention_backend"]
     with pytest.raises(StartupError, match="native was asked for, but there is no compiler"):
         plan(config, facts=missing, attention_backend="native")
+
+
+def test_native_layers_where_they_are_fastest(config: ModelConfig) -> None:
+    kernels = KernelFacts(are_there=True, reason="compiled just now", multiply_bfloat16=True)
+    built: dict[str, Any] = {"kernels": kernels}
+    assert plan(config, facts=built).layers == "native"
+    assert plan(config, facts={**built, "has_amx": True}).layers == "torch"
+    assert plan(config, facts=built, dtype="float32").layers == "torch"
+    assert plan(config, facts=built, attention_backend="torch_native").layers == "torch"
+    assert plan(config, facts={"kernels": replace(kernels, multiply_bfloat16=False)}).layers == "torch"
 
 
 def test_what_was_asked_for_is_done(config: ModelConfig) -> None:

@@ -1,0 +1,199 @@
+// Decoder layers in bfloat16: norm, q-k-v, positions, attention, output; norm, gate and up, silu, down; around a stream.
+//
+// One team of threads goes through it all and meets at barriers. Every value is rounded to bfloat16 where a
+// tensor would be stored, and every sum is float32. A token's bits do not depend on the tokens beside it.
+
+#include "attention.h"
+#include "linear.h"
+
+#include <cmath>
+
+// The structs of a call, as srt/layers/native/library.py declares them.
+struct LayerWeights {
+    Matrix qkv, out, gate_up, down;
+    const BFloat16* attention_norm;
+    const BFloat16* mlp_norm;
+    const BFloat16* query_norm;  // null: none
+    const BFloat16* key_norm;
+    const AttentionShape* shape;
+    float eps;
+    int32_t hidden_size;
+};
+
+struct LayerBatch {
+    const AttentionBatch* attention;
+    const BFloat16* cosines;  // (T, rotary_dim), as srt/layers/rotary.py makes them
+    const BFloat16* sines;
+    int32_t rotary_dim;
+};
+
+namespace {
+
+void normalise(const BFloat16* inputs, const BFloat16* weight, float eps, int width, BFloat16* outputs) {
+    Floats squares{};
+    for (int start = 0; start < width; start += LANES) {
+        const Floats values = load(inputs + start);
+        squares += values * values;
+    }
+    const float factor = 1.0f / std::sqrt(sum(squares) / float(width) + eps);
+    for (int start = 0; start < width; start += LANES)
+        store(outputs + start, load(inputs + start) * factor * load(weight + start));
+}
+
+void normalise_together(const BFloat16* stream, const BFloat16* weight, const LayerWeights& layer, int num_tokens,
+                        BFloat16* outputs) {
+    const int64_t width = layer.hidden_size;
+#pragma omp for schedule(static)
+    for (int token = 0; token < num_tokens; token++)
+        normalise(stream + token * width, weight, layer.eps, int(width), outputs + token * width);
+}
+
+// Value i turns with value i + rotary_dim / 2; what lies beyond rotary_dim stays. The sines' first half is negated.
+void rotate(BFloat16* vector, const BFloat16* cosines, const BFloat16* sines, int rotary_dim) {
+    const int half = rotary_dim / 2;
+    int index = 0;
+    for (; index + LANES <= half; index += LANES) {
+        const Floats low = load(vector + index), high = load(vector + half + index);
+        store(vector + index, low * load(cosines + index) + high * load(sines + index));
+        store(vector + half + index, high * load(cosines + half + index) + low * load(sines + half + index));
+    }
+    for (; index < half; index++) {
+        const float low = to_float(vector[index]), high = to_float(vector[half + index]);
+        vector[index] = to_bfloat16(low * to_float(cosines[index]) + high * to_float(sines[index]));
+        vector[half + index] =
+            to_bfloat16(high * to_float(cosines[half + index]) + low * to_float(sines[half + index]));
+    }
+}
+
+// Leaves without a barrier: who has rotated a token also writes it to the pool.
+void rotate_together(const LayerWeights& layer, const LayerBatch& batch, BFloat16* qkv, int64_t stride) {
+    const AttentionShape& shape = *layer.shape;
+#pragma omp for schedule(static) nowait
+    for (int token = 0; token < batch.attention->num_tokens; token++) {
+        const int64_t angle = int64_t(token) * batch.rotary_dim;
+        for (int head = 0; head < shape.num_heads + shape.num_kv_heads; head++) {
+            BFloat16* vector = qkv + token * stride + head * shape.head_dim;
+            const BFloat16* norm = head < shape.num_heads ? layer.query_norm : layer.key_norm;
+            if (norm) normalise(vector, norm, layer.eps, shape.head_dim, vector);
+            rotate(vector, batch.cosines + angle, batch.sines + angle, batch.rotary_dim);
+        }
+    }
+}
+
+void gate_together(const BFloat16* gate_up, int num_tokens, int num_features, BFloat16* outputs) {
+    constexpr int piece_size = 256;
+    const int num_pieces = (num_features + piece_size - 1) / piece_size;
+#pragma omp for schedule(static)
+    for (int piece = 0; piece < num_tokens * num_pieces; piece++) {
+        const int64_t token = piece / num_pieces;
+        const int first = piece % num_pieces * piece_size, end = std::min(first + piece_size, num_features);
+        const BFloat16* gate = gate_up + token * 2 * num_features;
+        for (int index = first; index < end; index += LANES) {
+            const Floats values = load(gate + index);
+            const Floats silu = values / (1.0f + exponential(-values));
+            store(outputs + token * num_features + index, silu * load(gate + num_features + index));
+        }
+    }
+}
+
+// Buffers of one forward pass, kept by the thread that calls. Their pages are mapped once.
+struct Buffers {
+    std::vector<BFloat16> normed, qkv, attended, gate_up, gated;
+    Work work;
+
+    void fit(const LayerWeights& layer, int64_t num_tokens) {
+        const AttentionShape& shape = *layer.shape;
+        grown(normed, num_tokens * layer.hidden_size);
+        grown(qkv, num_tokens * (shape.num_heads + 2 * shape.num_kv_heads) * shape.head_dim);
+        grown(attended, num_tokens * shape.num_heads * shape.head_dim);
+        grown(gate_up, num_tokens * layer.gate_up.num_outputs);
+        grown(gated, num_tokens * layer.down.num_inputs);
+    }
+};
+
+Buffers& buffers() {
+    static thread_local Buffers buffers;
+    return buffers;
+}
+
+void attend_block_together(const LayerWeights& layer, const LayerBatch& batch, const BFloat16* stream,
+                           BFloat16* outputs, bool adds, Buffers& buffers) {
+    const AttentionShape& shape = *layer.shape;
+    const int num_tokens = batch.attention->num_tokens;
+    const int64_t query_size = int64_t(shape.num_heads) * shape.head_dim;
+    const int64_t key_size = int64_t(shape.num_kv_heads) * shape.head_dim, stride = query_size + 2 * key_size;
+    BFloat16 *normed = buffers.normed.data(), *qkv = buffers.qkv.data(), *attended = buffers.attended.data();
+    normalise_together(stream, layer.attention_norm, layer, num_tokens, normed);
+    multiply_together(layer.qkv, normed, layer.hidden_size, num_tokens, qkv, stride, false);
+    rotate_together(layer, batch, qkv, stride);
+    const AttentionInputs inputs{qkv,    qkv + query_size, qkv + query_size + key_size, attended,
+                                 stride, stride,           stride};
+    attend_together<BFloat16>(*batch.attention, shape, inputs, buffers.work);
+    multiply_together(layer.out, attended, query_size, num_tokens, outputs, layer.hidden_size, adds);
+}
+
+void mlp_block_together(const LayerWeights& layer, const LayerBatch& batch, const BFloat16* stream, BFloat16* outputs,
+                        bool adds, Buffers& buffers) {
+    const int num_tokens = batch.attention->num_tokens, num_features = layer.down.num_inputs;
+    BFloat16 *normed = buffers.normed.data(), *gate_up = buffers.gate_up.data(), *gated = buffers.gated.data();
+    normalise_together(stream, layer.mlp_norm, layer, num_tokens, normed);
+    multiply_together(layer.gate_up, normed, layer.hidden_size, num_tokens, gate_up, 2 * num_features, false);
+    gate_together(gate_up, num_tokens, num_features, gated);
+    multiply_together(layer.down, gated, num_features, num_tokens, outputs, layer.hidden_size, adds);
+}
+
+}  // namespace
+
+// All layers, the stream in place.
+extern "C" void lockstep_layers(const LayerWeights* layers, int32_t num_layers, const LayerBatch* batch,
+                                BFloat16* stream) {
+    Buffers& shared = buffers();
+    shared.fit(layers[0], batch->attention->num_tokens);
+#pragma omp parallel num_threads(batch->attention->num_threads)
+    for (int layer = 0; layer < num_layers; layer++) {
+        attend_block_together(layers[layer], *batch, stream, stream, true, shared);
+        mlp_block_together(layers[layer], *batch, stream, stream, true, shared);
+    }
+}
+
+// Half a layer, for ranks that add up their outputs in between.
+extern "C" void lockstep_attention_block(const LayerWeights* layer, const LayerBatch* batch, const BFloat16* stream,
+                                         BFloat16* outputs) {
+    Buffers& shared = buffers();
+    shared.fit(*layer, batch->attention->num_tokens);
+#pragma omp parallel num_threads(batch->attention->num_threads)
+    attend_block_together(*layer, *batch, stream, outputs, false, shared);
+}
+
+extern "C" void lockstep_mlp_block(const LayerWeights* layer, const LayerBatch* batch, const BFloat16* stream,
+                                   BFloat16* outputs) {
+    Buffers& shared = buffers();
+    shared.fit(*layer, batch->attention->num_tokens);
+#pragma omp parallel num_threads(batch->attention->num_threads)
+    mlp_block_together(*layer, *batch, stream, outputs, false, shared);
+}
+
+extern "C" void lockstep_multiply(const Matrix* matrix, const BFloat16* inputs, int32_t num_rows, BFloat16* outputs,
+                                  int32_t num_threads) {
+#pragma omp parallel num_threads(num_threads)
+    multiply_together(*matrix, inputs, matrix->num_inputs, num_rows, outputs, matrix->num_outputs, false);
+}
+
+extern "C" int64_t lockstep_packed_words(int32_t num_outputs, int32_t num_inputs) {
+    return num_blocks({nullptr, nullptr, num_outputs, num_inputs}) * BLOCK * (num_inputs / 2);
+}
+
+// From (num_outputs, num_inputs), row by row.
+extern "C" void lockstep_pack(const BFloat16* weight, int32_t num_outputs, int32_t num_inputs, uint32_t* packed) {
+    const int num_pairs = num_inputs / 2;
+    for (int64_t block = 0; block * BLOCK < num_outputs; block++)
+        for (int column = 0; column < BLOCK; column++) {
+            const int64_t output = block * BLOCK + column;
+            uint32_t* to = packed + block * num_pairs * BLOCK + column;
+            for (int pair = 0; pair < num_pairs; pair++) {
+                uint32_t value = 0;
+                if (output < num_outputs) std::memcpy(&value, weight + output * num_inputs + 2 * pair, sizeof value);
+                to[int64_t(pair) * BLOCK] = value;
+            }
+        }
+}

@@ -1,0 +1,110 @@
+"""Layers in native kernels: as exact as torch's in bfloat16, and a row's logits do not depend on its neighbours."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from srt.distributed.rank import RankInfo
+from srt.model_executor.model_runner import ModelRunner
+from tests.fakes.forward_batches import Slots, Tokens, extend
+from tests.fakes.real_runner import load_runner
+from tests.fakes.tiny_checkpoint import write_tiny_checkpoint
+
+PROMPTS = [
+    [(7 * i * i + 3 * i + n) % 131 for i in range(length)] for n, length in enumerate((40, 1, 23, 9, 70))
+]
+VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
+    "llama": ("LlamaForCausalLM", {}),
+    "biases": ("LlamaForCausalLM", {"attention_bias": True, "mlp_bias": True, "tie_word_embeddings": True}),
+    "long-heads": ("LlamaForCausalLM", {"head_dim": 40}),
+    "window": ("MistralForCausalLM", {"sliding_window": 7, "head_dim": 8}),
+    "qk-norm": ("Qwen3ForCausalLM", {"head_dim": 16}),
+}
+NATIVE = {"dtype": "bfloat16", "attention_backend": "native", "layers": "native"}
+
+
+def logits_of(runner: ModelRunner) -> torch.Tensor:
+    """All prompts in a batch, then a decode step of each."""
+    slots, sequences = Slots(500), [Tokens() for _ in PROMPTS]
+    order = sorted(range(len(PROMPTS)), key=lambda row: len(PROMPTS[row]) > 1)
+    batch = extend([(sequences[row], PROMPTS[row]) for row in order], slots)
+    prefill = runner.forward(replace(batch, logit_rows=torch.arange(batch.num_tokens)))
+    decode = runner.forward(extend([(sequence, [5]) for sequence in sequences], slots))
+    return torch.cat([prefill, decode])
+
+
+def error(ours: torch.Tensor, exact: torch.Tensor) -> float:
+    return float((ours - exact).pow(2).mean().sqrt())
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_native_layers_round_no_worse_than_torchs(name: str, tmp_path: Path) -> None:
+    architecture, settings = VARIANTS[name]
+    write_tiny_checkpoint(tmp_path, architecture, std=0.1, **settings)
+    exact = logits_of(load_runner(tmp_path))
+    by_torch = error(logits_of(load_runner(tmp_path, dtype="bfloat16")), exact)
+    assert 0 < error(logits_of(load_runner(tmp_path, **NATIVE)), exact) < 1.25 * by_torch
+
+
+def test_a_sequences_logits_are_the_same_bits_alone_and_in_a_batch(tmp_path: Path) -> None:
+    write_tiny_checkpoint(tmp_path)
+    runner = load_runner(tmp_path, **NATIVE)
+    slots, together = Slots(500), [Tokens() for _ in PROMPTS]
+    for sequence, prompt in zip(together, PROMPTS, strict=True):
+        runner.forward(extend([(sequence, prompt)], slots))
+    batch = runner.forward(extend([(sequence, [5]) for sequence in together], slots))
+    alone = Tokens()
+    for start in range(0, 40, 13):  # in chunks, too
+        runner.forward(extend([(alone, PROMPTS[0][start : start + 13])], slots))
+    assert torch.equal(runner.forward(extend([(alone, [5])], slots))[0], batch[0])
+
+
+class Sum:
+    """TpGroup of two ranks in two threads."""
+
+    def __init__(self, rank: int, barrier: threading.Barrier, parts: list[Any]) -> None:
+        self.rank = RankInfo(rank, 2)
+        self._barrier, self._parts = barrier, parts
+
+    def _exchange(self, part: Any) -> list[Any]:
+        self._parts[self.rank.rank] = part
+        self._barrier.wait(30)
+        parts = list(self._parts)
+        self._barrier.wait(30)
+        return parts
+
+    def all_reduce(self, tensor: torch.Tensor) -> torch.Tensor:
+        first, second = self._exchange(tensor)
+        return torch.as_tensor(first + second)
+
+    def all_gather_columns(self, tensor: torch.Tensor) -> torch.Tensor:
+        return torch.cat(self._exchange(tensor), dim=1)
+
+    def all_reduce_min(self, value: int) -> int:
+        return int(min(self._exchange(value)))
+
+    def broadcast_bytes(self, buffer: torch.Tensor) -> None:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Nothing to leave."""
+
+
+def test_two_ranks_add_up_to_one(tmp_path: Path) -> None:
+    write_tiny_checkpoint(tmp_path, std=0.1, intermediate_size=96, attention_bias=True, mlp_bias=True)
+    exact = logits_of(load_runner(tmp_path))
+    by_torch = error(logits_of(load_runner(tmp_path, dtype="bfloat16")), exact)
+    barrier, parts = threading.Barrier(2), [None, None]
+
+    def run_rank(rank: int) -> torch.Tensor:
+        return logits_of(load_runner(tmp_path, group=Sum(rank, barrier, parts), **NATIVE))
+
+    with ThreadPoolExecutor(2) as ranks:
+        first, second = ranks.map(run_rank, range(2))
+    assert torch.equal(first, second)
+    assert error(first, exact) < 1.25 * by_torch
