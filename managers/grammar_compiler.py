@@ -94,7 +94,8 @@ class CompileJobs:
         """Take one in, or drop it."""
         match message:
             case CompileGrammar(job_id=job_id, kind=kind, text=text):
-                self._waiting[job_id] = GrammarSpec(kind=kind, text=text)
+                if job_id not in self._children:  # a front that hears nothing asks again
+                    self._waiting.setdefault(job_id, GrammarSpec(kind=kind, text=text))
             case CancelCompile(job_id=job_id):
                 self._waiting.pop(job_id, None)
                 child = self._children.pop(job_id, None)

@@ -23,6 +23,7 @@ MAX_REFUSED, REFUSED_FOR_S = 256, 300.0
 MAX_WAITING = 256
 # For the compiler to start, on a busy machine, and to get through those before.
 PATIENCE_S = 120.0
+ASK_AGAIN_S = 2.0
 # Looking through a longer one would hold up the event loop.
 LONGEST_CHECKED_HERE = 4096
 
@@ -167,8 +168,15 @@ class GrammarDesk:
         job_id = next(self._new_ids)
         self._jobs[job_id] = _Job(key, spec.kind, asyncio.get_running_loop().create_future())
         self._job_by_key[key] = job_id
+        self._ask(ports, CompileGrammar(job_id=job_id, kind=spec.kind, text=spec.text))
+
+    def _ask(self, ports: GrammarPorts, message: CompileGrammar) -> None:
+        """Ask until there is an answer: what a compiler had that died, the next one must hear of."""
+        if message.job_id not in self._jobs:
+            return
         ports.wake()
-        ports.compiler(CompileGrammar(job_id=job_id, kind=spec.kind, text=spec.text))
+        ports.compiler(message)
+        asyncio.get_running_loop().call_later(ASK_AGAIN_S, self._ask, ports, message)
 
     async def _wait(self, job_id: int) -> CompiledGrammar:
         job, me = self._jobs[job_id], object()

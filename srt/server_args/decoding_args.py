@@ -23,7 +23,9 @@ class DecodingArgs:
         choices=("xgrammar", "none"),
     )
     grammar_compile_timeout: float = flag(
-        10.0, help="Seconds that compiling one grammar may take; beyond it the request gets a 400."
+        10.0,
+        help="Seconds of processor time that compiling one grammar may take; beyond it, or after four times as long "
+        "on a busy machine, the request gets a 400.",
     )
     grammar_compile_memory_mb: int = flag(
         1024, help="Memory in MB that compiling one grammar may take; beyond it the request gets a 400."

@@ -164,3 +164,12 @@ async def test_a_server_without_grammars_says_so() -> None:
     desk = GrammarDesk(None, lambda message: None, itertools.count(1))
     with pytest.raises(InvalidRequest, match="without grammars"):
         await desk.compile([regex("a")])
+
+
+async def test_who_gets_no_answer_asks_again_and_wakes_the_compiler_again() -> None:
+    world = World()
+    asking = asyncio.create_task(world.desk.compile([regex("a")]))
+    await until(lambda: len(world.jobs) == 2)
+    assert (world.jobs[0], world.num_wakes) == (world.jobs[1], 2)
+    world.answer()
+    await asking
