@@ -157,3 +157,23 @@ async def test_a_missing_prompt_is_named(path: str, param: str) -> None:
     response = await post(FakeEngineClient(), path, {})
     assert response.status_code == 400
     assert error_of(response)["param"] == param
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "param"),
+    [
+        ("/v1/completions", {"prompt": ["a", ""]}, "prompt[1]"),
+        ("/v1/completions", {"prompt": [[1], []]}, "prompt[1]"),
+        ("/v1/completions", {"prompt": []}, "prompt"),
+        ("/generate", {"text": ["a", ""]}, "text[1]"),
+        ("/generate", {"input_ids": [[], [1]]}, "input_ids[0]"),
+        ("/generate", {"input_ids": []}, "input_ids"),
+    ],
+)
+async def test_an_empty_row_of_a_batch_is_a_400_that_names_it(
+    path: str, body: dict[str, Any], param: str
+) -> None:
+    client = FakeEngineClient()
+    response = await post(client, path, body)
+    assert (response.status_code, error_of(response)["param"]) == (400, param)
+    assert client.requests == []
