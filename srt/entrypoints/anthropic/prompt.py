@@ -16,7 +16,7 @@ from srt.entrypoints.anthropic.protocol import (
     Thinking,
     Tool,
 )
-from srt.entrypoints.openai.chat.protocol import ChatRequest
+from srt.entrypoints.openai.chat.protocol import MAX_MESSAGES, ChatRequest
 from srt.entrypoints.refused_fields import refuse_fields
 from srt.errors import InvalidRequest
 
@@ -37,7 +37,10 @@ def to_chat_request(body: CountTokensRequest) -> ChatRequest:
     refuse_fields(body)
     if not body.messages:
         raise InvalidRequest("messages must not be empty", param="messages")
-    wire: dict[str, Any] = {"model": body.model, "messages": _to_messages(body)}
+    messages = _to_messages(body)
+    if len(messages) > MAX_MESSAGES:
+        raise InvalidRequest(f"messages has more than {MAX_MESSAGES} turns and results", param="messages")
+    wire: dict[str, Any] = {"model": body.model, "messages": messages}
     if body.messages[-1].role == "assistant":
         wire["continue_final_message"] = True
     if body.tools:

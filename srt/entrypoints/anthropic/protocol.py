@@ -23,18 +23,24 @@ class Block(msgspec.Struct, kw_only=True):
     tool_use_id: str | None = None
     content: "str | list[Block] | None" = None
     is_error: bool | None = None
+    toolset_name: Hint = None
     # thinking
     thinking: str | None = None
     signature: Hint = None
     cache_control: Hint = None
+    caller: Hint = None
     citations: Refused = None
+
+
+# Each can become a message of its own, and they are taken apart on the event loop.
+Blocks = Annotated[list[Block], msgspec.Meta(max_length=MAX_MESSAGES)]
 
 
 class MessageParam(msgspec.Struct, kw_only=True):
     """One turn. Turns of the same role that follow each other are one."""
 
     role: Literal["user", "assistant", "system"]
-    content: str | list[Block]
+    content: str | Blocks
 
 
 class Tool(msgspec.Struct, kw_only=True):
@@ -94,7 +100,7 @@ class CountTokensRequest(msgspec.Struct, kw_only=True):
 
     model: Name
     messages: Annotated[list[MessageParam], msgspec.Meta(max_length=MAX_MESSAGES)]
-    system: str | list[Block] | None = None
+    system: str | Blocks | None = None
     tools: list[Tool] | None = None
     tool_choice: ToolChoice | None = None
     thinking: Thinking | None = None
@@ -102,8 +108,11 @@ class CountTokensRequest(msgspec.Struct, kw_only=True):
     cache_control: Hint = None
     speed: Hint = None
     betas: Hint = None
+    user_profile_id: Hint = None
+    workspace_id: Hint = None
     mcp_servers: Refused = None
     context_management: Refused = None
+    diagnostics: Refused = None
 
 
 class MessagesRequest(CountTokensRequest, kw_only=True):
@@ -118,7 +127,6 @@ class MessagesRequest(CountTokensRequest, kw_only=True):
     metadata: Metadata | None = None
     service_tier: Hint = None
     inference_geo: Hint = None
-    user_profile_id: Hint = None
     container: Refused = None
     # Not Anthropic's: what every generating endpoint here takes.
     rid: str | None = None

@@ -8,6 +8,7 @@ from srt.entrypoints.request_identity import checked_rid, to_namespace
 from srt.entrypoints.score.protocol import ScoreRequest
 from srt.errors import InvalidRequest
 
+MAX_SCORES = 1_000_000
 FIELD_NAMES = {"prompt": "items", "max_tokens": "items"}
 
 
@@ -18,10 +19,16 @@ def to_generate_request(
     refuse_fields(body)
     _check_temperature(body)
     prompts = _to_prompts(body)
+    labels = _to_labels(body, len(prompts), vocab_size)
+    num_scores = sum(len(row.token_ids) for row in labels)
+    if num_scores > MAX_SCORES:
+        raise InvalidRequest(
+            f"one request may ask for {MAX_SCORES} scores, this one asks for {num_scores}", param="items"
+        )
     request = GenerateRequest(
         prompts=prompts,
         sampling=[ONE_TOKEN] * len(prompts),
-        logprobs=_to_labels(body, len(prompts), vocab_size),
+        logprobs=labels,
         stream=False,
         rid=checked_rid(body.rid, made=rid),
         namespace=to_namespace(body.cache_salt, body.extra_key),

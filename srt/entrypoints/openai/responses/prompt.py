@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from srt.entrypoints.openai.chat.protocol import ChatRequest
+from srt.entrypoints.openai.chat.protocol import MAX_MESSAGES, ChatRequest
 from srt.entrypoints.openai.responses.protocol import FunctionTool, Item, Part, ResponsesRequest, ToolChoice
 from srt.entrypoints.refused_fields import refuse_fields
 from srt.errors import InvalidRequest
@@ -124,6 +124,8 @@ def _to_messages(body: ResponsesRequest) -> list[dict[str, Any]]:
     tool_names: dict[str, str] = {}
     for i, item in enumerate(body.input):
         _add_item(messages, item, f"input[{i}]", tool_names)
+    if len(messages) > MAX_MESSAGES:
+        raise InvalidRequest(f"input and instructions are more than {MAX_MESSAGES} messages", param="input")
     return [_with_joined_thoughts(message) for message in messages]
 
 

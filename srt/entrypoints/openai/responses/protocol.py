@@ -4,6 +4,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from srt.entrypoints.openai.chat.protocol import MAX_MESSAGES
 from srt.entrypoints.openai.request import Name
 from srt.entrypoints.refused_fields import Hint, Refused
 from srt.entrypoints.scheduling_fields import Priority, TimeoutS
@@ -49,6 +50,7 @@ class FunctionTool(msgspec.Struct, kw_only=True):
     strict: bool | None = None
     allowed_callers: Hint = None
     output_schema: Hint = None
+    is_async: Hint = msgspec.field(name="async", default=None)
     defer_loading: Refused = None
 
 
@@ -95,7 +97,7 @@ class StreamOptions(msgspec.Struct, kw_only=True):
 class ResponsesRequest(msgspec.Struct, kw_only=True):
     """POST /v1/responses. Nothing is stored: the client sends the whole conversation."""
 
-    input: str | list[Item]
+    input: str | Annotated[list[Item], msgspec.Meta(max_length=MAX_MESSAGES)]
     model: Name | None = None
     instructions: str | None = None
     max_output_tokens: Annotated[int, msgspec.Meta(ge=1)] | None = None
@@ -124,9 +126,12 @@ class ResponsesRequest(msgspec.Struct, kw_only=True):
     previous_response_id: Refused = None
     conversation: Refused = None
     background: Refused = None
+    background_options: Refused = None
     prompt: Refused = None
     context_management: Refused = None
     moderation: Refused = None
+    image: Refused = None
+    access_programs: Refused = None
     top_logprobs: Refused = None
     # Not OpenAI's: what every generating endpoint here takes.
     seed: int | None = None

@@ -1,13 +1,31 @@
 """Anthropic's conversations in chat's words."""
 
+import inspect
 from typing import Any
 
 import msgspec
 import pytest
+from anthropic.types import (
+    OutputConfigParam,
+    TextBlockParam,
+    ThinkingConfigEnabledParam,
+    ToolParam,
+    ToolResultBlockParam,
+    ToolUseBlockParam,
+    message_count_tokens_params,
+    message_create_params,
+)
 
 from srt.engine_client import ChatPrompt
 from srt.entrypoints.anthropic.prompt import to_chat_request
-from srt.entrypoints.anthropic.protocol import MessagesRequest
+from srt.entrypoints.anthropic.protocol import (
+    Block,
+    CountTokensRequest,
+    MessagesRequest,
+    OutputConfig,
+    Thinking,
+    Tool,
+)
 from srt.entrypoints.openai.chat.prompt import ChatPlan, plan_chat
 from srt.errors import InvalidRequest
 from tests.fakes.engine_client import MODEL_INFO
@@ -181,3 +199,28 @@ def test_what_is_not_served_is_refused_by_name(change: dict[str, Any], param: st
         plan(**change)
     assert refusal.value.param == param
     assert param.rpartition(".")[2] in refusal.value.message
+
+
+@pytest.mark.parametrize(
+    ("documented", "request_type"),
+    [
+        (message_create_params.MessageCreateParamsBase, MessagesRequest),
+        (message_create_params.MessageCreateParamsStreaming, MessagesRequest),
+        (message_count_tokens_params.MessageCountTokensParams, CountTokensRequest),
+        (ToolParam, Tool),
+        (TextBlockParam, Block),
+        (ToolResultBlockParam, Block),
+        (ToolUseBlockParam, Block),
+        (OutputConfigParam, OutputConfig),
+        (ThinkingConfigEnabledParam, Thinking),
+    ],
+)
+def test_every_documented_field_is_known(documented: type, request_type: type[msgspec.Struct]) -> None:
+    assert inspect.get_annotations(documented).keys() - set(request_type.__struct_fields__) == set()
+
+
+def test_very_many_results_are_refused_and_no_bug() -> None:
+    results = [{"type": "tool_result", "tool_use_id": "t"}] * 5000
+    with pytest.raises(InvalidRequest) as refusal:
+        plan(messages=user(*results) * 2)
+    assert refusal.value.param == "messages"

@@ -2,12 +2,15 @@
 
 import inspect
 
+import msgspec
 import pytest
 from openai.types import completion_create_params as completion_params
 from openai.types.chat import completion_create_params as chat_params
+from openai.types.responses import FunctionToolParam, response_create_params
 
 from srt.entrypoints.openai.chat.protocol import ChatRequest
 from srt.entrypoints.openai.completions.protocol import CompletionRequest
+from srt.entrypoints.openai.responses.protocol import FunctionTool, ResponsesRequest
 
 
 def words(text: str) -> set[str]:
@@ -22,6 +25,11 @@ OPENAI_COMPLETIONS = (
     inspect.get_annotations(completion_params.CompletionCreateParamsBase).keys()
     | inspect.get_annotations(completion_params.CompletionCreateParamsStreaming).keys()
 )
+OPENAI_RESPONSES = (
+    inspect.get_annotations(response_create_params.ResponseCreateParamsBase).keys()
+    | inspect.get_annotations(response_create_params.ResponseCreateParamsStreaming).keys()
+)
+OPENAI_FUNCTION = inspect.get_annotations(FunctionToolParam).keys()
 SGLANG = words(
     "top_k min_p repetition_penalty min_tokens regex ebnf stop_token_ids stop_regex no_stop_trim ignore_eos "
     "skip_special_tokens lora_path session_id session_params custom_logit_processor custom_params watermark rid "
@@ -52,6 +60,8 @@ VLLM_CHAT = words(
     [
         pytest.param(OPENAI_CHAT, ChatRequest, id="openai-chat"),
         pytest.param(OPENAI_COMPLETIONS, CompletionRequest, id="openai-completions"),
+        pytest.param(OPENAI_RESPONSES, ResponsesRequest, id="openai-responses"),
+        pytest.param(OPENAI_FUNCTION, FunctionTool, id="openai-function"),
         pytest.param(SGLANG, ChatRequest, id="sglang-chat"),
         pytest.param(SGLANG_CHAT, ChatRequest, id="sglang-chat-only"),
         pytest.param(SGLANG | {"json_schema"}, CompletionRequest, id="sglang-completions"),
@@ -59,7 +69,5 @@ VLLM_CHAT = words(
         pytest.param(VLLM, CompletionRequest, id="vllm-completions"),
     ],
 )
-def test_every_documented_field_is_known(
-    documented: set[str], request_type: type[ChatRequest] | type[CompletionRequest]
-) -> None:
-    assert documented - set(request_type.__struct_fields__) == set()
+def test_every_documented_field_is_known(documented: set[str], request_type: type[msgspec.Struct]) -> None:
+    assert documented - set(request_type.__struct_encode_fields__) == set()

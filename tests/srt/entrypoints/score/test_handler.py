@@ -99,6 +99,7 @@ async def test_each_item_may_have_its_own_labels() -> None:
         ({"label_token_ids": [1, [2]]}, "label_token_ids"),
         ({"label_token_ids": [[1]]}, "label_token_ids"),
         ({"label_token_ids": [1] * 1025}, "label_token_ids"),
+        ({"label_token_ids": [1] * 1000, "items": ["x"] * 1001}, "items"),
         ({"temperature": 0.5}, "temperature"),
         ({"temperature": 0, "apply_softmax": True}, "temperature"),
         ({"return_pooled_hidden_states": True}, "return_pooled_hidden_states"),

@@ -165,6 +165,7 @@ def user(*parts: Any) -> list[Any]:
         ({"tools": [TOOL], "tool_choice": {"type": "mcp"}}, "tool_choice.type"),
         ({"tools": [TOOL], "tool_choice": {"type": "function"}}, "tool_choice.name"),
         ({"input": []}, "input"),
+        ({"input": [{"role": "user", "content": "x"}] * 8192, "instructions": "y"}, "input"),
         ({"input": user({"type": "input_image", "image_url": "http://x"})}, "input[0].content[0]"),
         ({"input": user({"type": "input_text"})}, "input[0].content[0].text"),
         ({"input": [{"role": "robot", "content": "x"}]}, "input[0].role"),
