@@ -94,7 +94,7 @@ def main() -> int:
     from srt.util.network import claim_port
 
     args = parse_args()
-    configure_logging("main", args.log_level)
+    configure_logging("main", args.log_level, args.log_format)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         check_args(args)

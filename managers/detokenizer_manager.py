@@ -6,14 +6,18 @@ Next on the request's path: managers/open_requests.py
 """
 
 import logging
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import assert_never
+
+import msgspec
 
 from managers.front_router import FrontRouter
 from managers.ipc import IpcAddresses, Receiver, Sender
 from managers.messages.base import RequestId
 from managers.messages.control import FlushCacheReply, GetStateReply, SchedulerLoad, Shutdown
+from managers.messages.figures import DetokenizerFigures
 from managers.messages.to_detokenizer import DetokenizerInput, RequestFinished, RequestOpened, TokenBatch
 from managers.messages.to_tokenizer_manager import TextBatch, TokenizerManagerInput
 from managers.process import report_ready
@@ -34,14 +38,21 @@ def run(addresses: IpcAddresses, tokenizer_folder: str, num_replicas: int = 1, n
     receiver = Receiver[DetokenizerInput](addresses.detokenizer_input, DetokenizerInput)
     fronts = [addresses] if num_fronts == 1 else [addresses.of_front(front) for front in range(num_fronts)]
     sender = FrontRouter([Sender[TokenizerManagerInput](front.tokenizer_manager_input) for front in fronts])
+    backlog = Backlog()
     report_ready(addresses, {})
     while True:
+        messages = receiver.receive(RECEIVE_TIMEOUT_S)
+        backlog.note(messages)
         # What has piled up meanwhile is handled as one batch: whoever is behind catches up.
-        for message in merge_batches(receiver.receive(RECEIVE_TIMEOUT_S)):
+        for message in merge_batches(messages):
             match message:
                 case TokenBatch():
-                    sender.send(detokenizer.process(message))
-                case SchedulerLoad() | FlushCacheReply() | GetStateReply():
+                    output = detokenizer.process(message)
+                    sender.send(msgspec.structs.replace(output, made_at=time.monotonic()))
+                case SchedulerLoad():
+                    figures = backlog.take_figures(detokenizer.num_open)
+                    sender.send(msgspec.structs.replace(message, detokenizer=figures))
+                case FlushCacheReply() | GetStateReply():
                     sender.send(message)
                 case Shutdown():
                     num_replicas -= 1
@@ -49,6 +60,32 @@ def run(addresses: IpcAddresses, tokenizer_folder: str, num_replicas: int = 1, n
                         return
                 case _:
                     assert_never(message)
+
+
+class Backlog:
+    """How far behind the detokenizer gets."""
+
+    def __init__(self) -> None:
+        self._most_waiting = 0
+        self._num_merged = 0
+
+    def note(self, messages: Sequence[DetokenizerInput]) -> None:
+        """These were waiting."""
+        if len(messages) > 1:
+            num_batches = sum(isinstance(message, TokenBatch) for message in messages)
+            self._num_merged += max(num_batches - 1, 0)
+            self._most_waiting = max(self._most_waiting, num_batches - 1)
+
+    def take_figures(self, num_open: int) -> DetokenizerFigures:
+        """For a report; the most is counted anew from here on."""
+        figures = DetokenizerFigures(
+            num_open=num_open,
+            backlog=self._most_waiting,
+            num_merged_batches=self._num_merged,
+            cpu_s=time.process_time(),
+        )
+        self._most_waiting = 0
+        return figures
 
 
 class _Answer:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from typing import Any
 
-_BYTES_PER_CELL = 8
+from srt.observability.front_counts import BYTES_PER_CELL, FrontCounts
 
 
 class Figure(IntEnum):
@@ -27,8 +27,11 @@ class Figure(IntEnum):
 class FrontRow:
     """One front's figures, all 0 at first."""
 
-    def __init__(self, cells: memoryview) -> None:
+    NUM_CELLS = len(Figure) + FrontCounts.NUM_CELLS
+
+    def __init__(self, cells: "memoryview[int]") -> None:
         self._cells = cells
+        self.counts = FrontCounts(cells[len(Figure) :])  # what is only for /metrics
 
     def __getitem__(self, figure: Figure) -> int:
         return int(self._cells[figure])
@@ -42,12 +45,12 @@ class FrontRow:
 
 
 class FrontBoard:
-    """The rows of all fronts. `memory` has a 64-bit number for each figure of each."""
+    """The rows of all fronts. `memory` has `FrontRow.NUM_CELLS` 64-bit numbers for each."""
 
     def __init__(self, memory: "memoryview | mmap.mmap", num_fronts: int) -> None:
         # An aligned 64-bit write is one write: no reader sees half of it.
         cells = memoryview(memory).cast("B").cast("q")
-        width = len(Figure)
+        width = FrontRow.NUM_CELLS
         self.rows: Sequence[FrontRow] = [
             FrontRow(cells[front * width : (front + 1) * width]) for front in range(num_fronts)
         ]
@@ -55,12 +58,12 @@ class FrontBoard:
     @staticmethod
     def private() -> "FrontBoard":
         """For a front that is alone."""
-        return FrontBoard(memoryview(array("q", [0] * len(Figure))), 1)
+        return FrontBoard(memoryview(array("q", [0] * FrontRow.NUM_CELLS)), 1)
 
     @staticmethod
     def shared(path: str, num_fronts: int) -> "FrontBoard":
         """The board in this file, which is made if it is not there yet."""
-        num_bytes = num_fronts * len(Figure) * _BYTES_PER_CELL
+        num_bytes = num_fronts * FrontRow.NUM_CELLS * BYTES_PER_CELL
         descriptor = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
         try:
             os.ftruncate(descriptor, num_bytes)

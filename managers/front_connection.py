@@ -19,6 +19,7 @@ from managers.tokenizer_manager import TokenizerManager
 from managers.tokenizer_pool import TokenizerPool
 from srt.constrained.registry import NONE as NO_GRAMMARS
 from srt.engine_client import ModelInfo
+from srt.observability.loop_lag import watch_loop
 from srt.server_args.server_args import ServerArgs
 
 # The child that compiles grammars, once one is wanted.
@@ -60,11 +61,13 @@ async def connected_front(
         grammar_ports=None if args.grammar_backend == NO_GRAMMARS else ports,
     )
     receiving = asyncio.create_task(client.receive_forever(), name="tokenizer manager")
+    watching = asyncio.create_task(watch_loop(client.counts), name="loop lag")
     try:
         yield ConnectedFront(client=client, receiving=receiving, fronts=fronts)
     finally:
         receiving.cancel()
-        await asyncio.wait({receiving})
+        watching.cancel()
+        await asyncio.wait({receiving, watching})
         client.close()
         receiver.close()
         for socket in (sender, compiler, launcher):

@@ -52,7 +52,7 @@ def split_by_front(batch: TextBatch, num_fronts: int) -> Sequence[TextBatch | No
         front = front_of(request_id, num_fronts)
         part = parts[front]
         if part is None:
-            part = parts[front] = _empty_batch()
+            part = parts[front] = _empty_batch(batch.made_at)
         return part
 
     start = 0
@@ -73,7 +73,14 @@ def split_by_front(batch: TextBatch, num_fronts: int) -> Sequence[TextBatch | No
     return parts
 
 
-def _empty_batch() -> TextBatch:
+def _empty_batch(made_at: float) -> TextBatch:
     return TextBatch(
-        request_ids=[], texts=[], num_tokens=[], token_ids=[], cached_tokens=[], finished=[], logprobs=[]
+        request_ids=[],
+        texts=[],
+        num_tokens=[],
+        token_ids=[],
+        cached_tokens=[],
+        finished=[],
+        logprobs=[],
+        made_at=made_at,
     )

@@ -17,6 +17,7 @@ from managers.messages.to_tokenizer_manager import GrammarCompiled
 from srt.constrained.grammar_check import checked
 from srt.constrained.grammar_spec import GrammarSpec
 from srt.errors import InvalidRequest, QueueFull, RequestError, RequestFailed, ServerNotReady
+from srt.observability.front_counts import Count, FrontCounts
 
 MAX_KEPT_BYTES, MAX_KEPT = 64 * 1024 * 1024, 512
 MAX_REFUSED, REFUSED_FOR_S = 256, 300.0
@@ -54,6 +55,7 @@ class _Job:
     key: Key
     kind: str
     done: asyncio.Future[CompiledGrammar]
+    begun_at: float
     waiters: set[object] = field(default_factory=set)
 
 
@@ -76,9 +78,11 @@ class GrammarDesk:
         *,
         max_kept_bytes: int = MAX_KEPT_BYTES,
         clock: Callable[[], float] = time.monotonic,
+        counts: FrontCounts | None = None,
     ) -> None:
         self._max_kept_bytes = max_kept_bytes
         self._ports = ports
+        self._counts = counts or FrontCounts.private()
         self._tell_scheduler = tell_scheduler
         self._new_ids = new_ids
         self._clock = clock
@@ -123,6 +127,7 @@ class GrammarDesk:
         if job is None:  # everybody has left
             return
         del self._job_by_key[job.key]
+        self._counts.grammar_compilation.observe(self._clock() - job.begun_at)
         if message.error:
             self._refused[job.key] = message.error, self._clock() + REFUSED_FOR_S
             while len(self._refused) > MAX_REFUSED:
@@ -147,9 +152,11 @@ class GrammarDesk:
     async def _one(self, key: Key, spec: GrammarSpec) -> CompiledGrammar:
         if self._ports is None:
             raise InvalidRequest("this server was started without grammars", param=spec.kind)
+        self._counts.add(Count.GRAMMARS_ASKED)
         self._check_not_refused(key, spec)
         kept = self._kept.get(key)
         if kept is not None:
+            self._counts.add(Count.GRAMMARS_FOUND)
             return kept
         if key not in self._job_by_key:
             # Looked through before it is a job, and looked up again: another may have been quicker.
@@ -166,7 +173,7 @@ class GrammarDesk:
         if len(self._jobs) >= MAX_WAITING:
             raise QueueFull("too many grammars wait to be compiled")
         job_id = next(self._new_ids)
-        self._jobs[job_id] = _Job(key, spec.kind, asyncio.get_running_loop().create_future())
+        self._jobs[job_id] = _Job(key, spec.kind, asyncio.get_running_loop().create_future(), self._clock())
         self._job_by_key[key] = job_id
         self._ask(ports, CompileGrammar(job_id=job_id, kind=spec.kind, text=spec.text))
 
@@ -181,13 +188,16 @@ class GrammarDesk:
     async def _wait(self, job_id: int) -> CompiledGrammar:
         job, me = self._jobs[job_id], object()
         job.waiters.add(me)
+        self._counts.add(Count.GRAMMARS_WAITED_FOR)
         try:
             return await asyncio.shield(job.done)
         except InvalidRequest as error:
+            self._counts.add(Count.GRAMMARS_REFUSED)
             # One each: they are on their way to different clients.
             raise InvalidRequest(error.message, param=error.param) from None
         finally:
             job.waiters.discard(me)
+            self._counts.add(Count.GRAMMARS_WAITED_FOR, -1)
             if not job.waiters and not job.done.done():
                 self._cancel(job_id, job)
 
@@ -202,6 +212,7 @@ class GrammarDesk:
     def _check_not_refused(self, key: Key, spec: GrammarSpec) -> None:
         error, until = self._refused.get(key, ("", 0.0))
         if error and self._clock() < until:
+            self._counts.add(Count.GRAMMARS_REFUSED)
             raise InvalidRequest(error, param=spec.kind)
 
     def _keep(self, grammar: CompiledGrammar) -> None:

@@ -132,7 +132,7 @@ async def launch_fronts(args: ServerArgs, model: FoundModel) -> AsyncIterator[Fr
 async def _started_engine(args: ServerArgs, model: FoundModel) -> AsyncIterator[_StartedEngine]:
     addresses = IpcAddresses.create()
     try:
-        tree = ProcessTree(addresses, args.log_level)
+        tree = ProcessTree(addresses, args.log_level, args.log_format)
         try:
             tree.start(_actors(args, addresses, model))
             tree.offer(_grammar_compiler(args, addresses, model))

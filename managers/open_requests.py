@@ -8,10 +8,12 @@ Next on the request's path: managers/request_state.py
 import asyncio
 import itertools
 import logging
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from managers.answer_meter import AnswerMeter
 from managers.messages.base import RequestId
 from managers.messages.to_detokenizer import RequestFinished
 from managers.messages.to_tokenizer_manager import TextBatch
@@ -45,8 +47,9 @@ class Arrival:
 class OpenRequests:
     """What is open. `send_abort` is given the numbers of choices that the scheduler is to end."""
 
-    def __init__(self, *, send_abort: Callable[[list[RequestId]], None]) -> None:
+    def __init__(self, *, send_abort: Callable[[list[RequestId]], None], meter: AnswerMeter) -> None:
         self._send_abort = send_abort
+        self._meter = meter
         self._choices: dict[RequestId, Choice] = {}
         self._requests_by_rid: dict[str, list[RequestState]] = {}
         self._arrivals: set[Arrival] = set()
@@ -101,11 +104,12 @@ class OpenRequests:
         self._requests_by_rid.clear()
         self._note_if_idle()
 
-    def deliver(self, batch: TextBatch) -> None:
+    def deliver(self, batch: TextBatch, now: float) -> None:
         """Each row to its request, then wake the callers: once a request, however much has come."""
-        choices = self._choices
+        choices, meter = self._choices, self._meter
         to_wake: dict[int, RequestState] = {}
         start = 0
+        run_last_token_at, run_num_tokens, run_length = math.nan, 0, 0
         for request_id, text, num_tokens, cached_tokens in zip(
             batch.request_ids, batch.texts, batch.num_tokens, batch.cached_tokens, strict=True
         ):
@@ -115,7 +119,17 @@ class OpenRequests:
                 request = choice.generation
                 request.append(choice, text, batch.token_ids[start:end], cached_tokens)
                 to_wake[id(request)] = request
+                if choice.last_token_at == run_last_token_at and num_tokens == run_num_tokens:
+                    run_length += 1
+                else:
+                    meter.intervals(run_last_token_at, run_num_tokens, run_length, now)
+                    run_last_token_at, run_num_tokens, run_length = choice.last_token_at, num_tokens, 1
+                    if choice.first_token_at is None:
+                        meter.first_tokens(choice, num_tokens, cached_tokens, now)
+                choice.last_token_at = now
             start = end
+        meter.intervals(run_last_token_at, run_num_tokens, run_length, now)
+        meter.end_batch(start)
         for told in batch.logprobs:
             choice = choices.get(told.request_id)
             if choice is not None:
@@ -124,6 +138,7 @@ class OpenRequests:
         for finished in batch.finished:
             choice = choices.pop(finished.request_id, None)
             if choice is not None:
+                meter.finished(choice, finished, batch.made_at, now)
                 self._finish(choice, finished)
                 to_wake[id(choice.generation)] = choice.generation
         for request in to_wake.values():

@@ -56,14 +56,16 @@ class Actor:
     dp_rank: int | None = None
 
 
-def start_actor(actor: Actor, addresses: IpcAddresses, log_level: str) -> SpawnProcess:
+def start_actor(
+    actor: Actor, addresses: IpcAddresses, log_level: str, log_format: str = "text"
+) -> SpawnProcess:
     """Start a child that runs `actor`.
 
     To be called from the main thread: on Linux a child outlives its parent's process, but not the thread
     that started it.
     """
     process = multiprocessing.get_context("spawn").Process(
-        name=actor.name, target=_run, args=(actor, addresses, log_level, os.getpid())
+        name=actor.name, target=_run, args=(actor, addresses, log_level, log_format, os.getpid())
     )
     process.start()
     return process
@@ -86,11 +88,11 @@ def keep_out_of_garbage_collection() -> None:
     gc.freeze()
 
 
-def _run(actor: Actor, addresses: IpcAddresses, log_level: str, parent_pid: int) -> None:
+def _run(actor: Actor, addresses: IpcAddresses, log_level: str, log_format: str, parent_pid: int) -> None:
     die_with_parent(parent_pid, folder=addresses.folder if actor.sweeps else None)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     setproctitle.setproctitle(f"lockstep::{actor.name}")
-    configure_logging(actor.name, log_level)
+    configure_logging(actor.name, log_level, log_format)
     faulthandler.enable()
     # Read when torch loads OpenMP. A compute thread spins this often for the others, then sleeps. The default
     # (300,000, milliseconds) keeps a core from the very thread that is waited for as soon as any other program

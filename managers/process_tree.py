@@ -32,9 +32,9 @@ LAST_WORDS_S = 0.3
 class ProcessTree:
     """The children of one server, from start to end. Used inside a running event loop."""
 
-    def __init__(self, addresses: IpcAddresses, log_level: str) -> None:
+    def __init__(self, addresses: IpcAddresses, log_level: str, log_format: str = "text") -> None:
         self._addresses = addresses
-        self._log_level = log_level
+        self._logging = log_level, log_format
         self._processes: list[SpawnProcess] = []
         self._loop = asyncio.get_running_loop()
         self._started = time.monotonic()
@@ -62,7 +62,7 @@ class ProcessTree:
         self._all_ready.clear()
         for actor in actors:
             self._drained[actor.name] = asyncio.Event()
-            process = start_actor(actor, self._addresses, self._log_level)
+            process = start_actor(actor, self._addresses, *self._logging)
             self._processes.append(process)
             if actor.dp_rank is not None:
                 self._replica_of[actor.name] = actor.dp_rank
@@ -169,7 +169,7 @@ class ProcessTree:
     def _start_on_demand(self, name: str) -> None:
         if name in self._on_demand or name not in self._offered or self._is_stopping:
             return
-        process = start_actor(self._offered[name], self._addresses, self._log_level)
+        process = start_actor(self._offered[name], self._addresses, *self._logging)
         self._on_demand[name] = process
         self._loop.add_reader(process.sentinel, self._on_end_of_offered, process)
 

@@ -65,6 +65,10 @@ class ReplicaBoard:
         snapshots += [_nothing(dp_rank) for dp_rank in self._lost]
         return sorted(snapshots, key=lambda snapshot: snapshot.dp_rank)
 
+    def reports(self, now: float) -> Sequence[tuple[SchedulerLoad, float]]:
+        """The last report of each replica that lives, by rank, and its age in seconds."""
+        return [(load, now - arrived) for _, (load, arrived) in sorted(self._loads.items())]
+
     def what_is_wrong(self, now: float, silence_limit_s: float) -> str:
         """Which replicas are lost or silent, for people; empty when all is well."""
         problems = [self._lost[rank] for rank in sorted(self._lost)]

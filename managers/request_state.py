@@ -7,6 +7,7 @@ Next on the request's path: srt/entrypoints/openai/chat/stream.py
 
 import asyncio
 import logging
+import math
 from collections.abc import AsyncIterator, Callable, Sequence
 
 from managers.messages.base import RequestId
@@ -29,9 +30,11 @@ class Choice:
         "cached_tokens",
         "completion_tokens",
         "finish_reason",
+        "first_token_at",
         "generation",
         "has_news",
         "index",
+        "last_token_at",
         "num_retractions",
         "num_trimmed_tokens",
         "prompt_tokens",
@@ -51,6 +54,9 @@ class Choice:
         self.num_trimmed_tokens = 0
         self.num_retractions = 0
         self.has_news = False
+        # Moments, for whoever measures. NaN: equal to no moment, see answer_meter.py.
+        self.first_token_at: float | None = None
+        self.last_token_at = math.nan
         self._texts: list[str] = []
         self._token_ids: list[int] = []
         self._logprobs: Logprobs | None = None
@@ -109,8 +115,10 @@ class RequestState:
         timing: RequestTiming,
         send_abort: Callable[[list[RequestId]], None],
         rids: Sequence[str] = (),
+        is_streaming: bool = False,
     ) -> None:
         self.request_id = request_id
+        self.is_streaming = is_streaming
         self._rids = rids
         self.prompt_token_ids = prompt_token_ids
         self.timing = timing

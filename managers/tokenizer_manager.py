@@ -12,6 +12,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, assert_never
 
+from managers.answer_meter import AnswerMeter
 from managers.choice_plan import plan_choices
 from managers.control_client import ControlClient
 from managers.front_board import Figure
@@ -22,13 +23,16 @@ from managers.messages.control import FlushCacheReply, GetStateReply, SchedulerL
 from managers.messages.to_front import AbortByLabel
 from managers.messages.to_scheduler import AbortRequest, SchedulerInput, TokenizedRequest
 from managers.messages.to_tokenizer_manager import GrammarCompiled, TextBatch, TokenizerManagerInput
+from managers.metric_collector import collect
 from managers.open_requests import OpenRequests
 from managers.replica_board import ReplicaBoard
 from managers.request_state import RequestState
 from managers.tokenizer_pool import TokenizedPrompt, TokenizerPool
 from srt.engine_client import FinishReason, GenerateRequest, Health, LoadSnapshot, ModelInfo, Prompt
 from srt.errors import ServerNotReady
-from srt.observability.request_timing import RequestTiming
+from srt.observability.exposition import Family
+from srt.observability.front_counts import Count, FrontCounts
+from srt.observability.request_timing import RequestTiming, begin_timing
 
 logger = logging.getLogger(__name__)
 
@@ -87,8 +91,11 @@ class TokenizerManager:
             sender.send, lambda: self._replicas.live_ranks, control_ids=self._fronts.place.new_ids()
         )
         self._request_ids = self._fronts.place.new_ids()
-        self._grammars = GrammarDesk(grammar_ports, sender.send, self._fronts.place.new_ids(), clock=clock)
-        self._open = OpenRequests(send_abort=self._abort)
+        self.counts = self._fronts.own_row.counts
+        self._grammars = GrammarDesk(
+            grammar_ports, sender.send, self._fronts.place.new_ids(), clock=clock, counts=self.counts
+        )
+        self._open = OpenRequests(send_abort=self._abort, meter=AnswerMeter(self.counts))
         self._is_draining = False
         self._failure: str | None = None  # why nothing can come from behind any more
         self._last_sign_of_life = clock()
@@ -99,13 +106,13 @@ class TokenizerManager:
         """Render, tokenise, check and dispatch. Raises RequestError, and then nothing was dispatched."""
         if self._is_draining:
             raise ServerNotReady("the server is shutting down")
-        timing = RequestTiming(self._clock)
+        timing = begin_timing(self._clock)
         for sampling in request.sampling:
             sampling.check_token_ids(self.model_info.vocab_size)
         self._replicas.check_rank(request.dp_rank)
         with self._open.arriving(request.rid or uuid.uuid4().hex, request.rids) as arrival:
             try:
-                prompts, grammars = await self._prepare(request)
+                prompts, grammars = await self._prepare(request, timing)
             except asyncio.CancelledError:
                 if not arrival.take_back_cancellation():
                     raise
@@ -156,6 +163,15 @@ class TokenizerManager:
         """Figures of each process that serves HTTP."""
         return self._fronts.board.states()
 
+    def all_counts(self) -> Sequence[FrontCounts]:
+        """Of every process that serves HTTP."""
+        return [row.counts for row in self._fronts.board.rows]
+
+    def metrics(self) -> Sequence[Family]:
+        """Of the whole engine."""
+        reports, lost = self._replicas.reports(self._clock()), sorted(self._replicas.lost)
+        return collect(self.model_info, self._fronts.board, reports, lost)
+
     def health(self) -> Health:
         """Whether new requests are taken, and the scheduler has given a sign of life lately."""
         if self._failure is not None:
@@ -182,8 +198,8 @@ class TokenizerManager:
                 try:
                     self._on_message(message)
                 except Exception:
-                    # One bad message is one message: every other stream goes on.
-                    logger.exception("a message could not be handled: %.500r", message)
+                    # One bad message is one message: every other stream goes on. It may hold text, so it is not shown.
+                    logger.exception("a %s could not be handled", type(message).__name__)
 
     async def drain(self, timeout_s: float, *, hurry: asyncio.Event | None = None) -> None:
         """Take nothing new; let what runs finish for `timeout_s`, or until `hurry` is set; then end it."""
@@ -227,12 +243,15 @@ class TokenizerManager:
     # On the way in.
 
     async def _prepare(
-        self, request: GenerateRequest
+        self, request: GenerateRequest, timing: RequestTiming
     ) -> tuple[Sequence[TokenizedPrompt], Sequence[RequestedGrammar | None]]:
         """Prompts as ids, and, meanwhile, their grammars compiled."""
-        tokenizing = self._pool.tokenize(request.prompts, max_tokens=self.model_info.context_length)
+        tokenizing = self._pool.tokenize(
+            request.prompts, max_tokens=self.model_info.context_length, timing=timing
+        )
         if not any(request.grammars):
             return await tokenizing, [None] * len(request.prompts)
+        self.counts.add(Count.STRUCTURED_REQUESTS)
         compiling = asyncio.create_task(self._grammars.compile(request.grammars, request.timeout_s))
         try:
             return await tokenizing, await compiling
@@ -265,6 +284,7 @@ class TokenizerManager:
             timing=timing,
             send_abort=self._abort,
             rids=request.rids,
+            is_streaming=request.stream,
         )
         messages: list[TokenizedRequest] = []
         for prompt, choices, logprobs, grammar in zip(prompts, plans, asked, grammars, strict=True):
@@ -324,7 +344,7 @@ class TokenizerManager:
                 assert_never(message)
 
     def _on_text(self, batch: TextBatch) -> None:
-        self._open.deliver(batch)
+        self._open.deliver(batch, self._last_sign_of_life)
         if batch.finished:
             self._replicas.on_ended([finished.request_id for finished in batch.finished])
             row = self._fronts.own_row

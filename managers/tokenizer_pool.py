@@ -13,6 +13,7 @@ from typing import ParamSpec, TypeVar
 from managers.messages.base import pack_token_ids
 from srt.engine_client import ChatPrompt, Prompt, TextPrompt, TokenPrompt
 from srt.errors import ContextLengthExceeded, InvalidRequest
+from srt.observability.request_timing import RequestTiming
 from srt.tokenizer.chat_template import ChatTemplate
 from srt.tokenizer.tokenizer import Tokenizer
 
@@ -53,9 +54,13 @@ class TokenizerPool:
         """The template's source."""
         return self._tokenizer.chat_template
 
-    async def tokenize(self, prompts: Sequence[Prompt], *, max_tokens: int) -> list[TokenizedPrompt]:
+    async def tokenize(
+        self, prompts: Sequence[Prompt], *, max_tokens: int, timing: RequestTiming | None = None
+    ) -> list[TokenizedPrompt]:
         """All prompts of one request, in one job. Raises RequestError for an empty, too long or wrong one."""
-        return await self._in_thread(self._threads, self._tokenize, prompts, max_tokens)
+        return await self._in_thread(
+            self._threads, self._tokenize, prompts, max_tokens, timing or RequestTiming()
+        )
 
     async def encode(self, prompt: Prompt, *, add_special_tokens: bool) -> list[int]:
         """The ids of one prompt, of any length. Raises InvalidRequest."""
@@ -83,15 +88,23 @@ class TokenizerPool:
 
     # Below: in a thread of the pool.
 
-    def _tokenize(self, prompts: Sequence[Prompt], max_tokens: int) -> list[TokenizedPrompt]:
+    def _tokenize(
+        self, prompts: Sequence[Prompt], max_tokens: int, timing: RequestTiming
+    ) -> list[TokenizedPrompt]:
+        rendered = [self._render(prompt) if isinstance(prompt, ChatPrompt) else "" for prompt in prompts]
+        timing.note_templated()
         tokenized = []
-        for prompt in prompts:
-            token_ids = self._encode(prompt, True, max_tokens)
+        for prompt, text in zip(prompts, rendered, strict=True):
+            if isinstance(prompt, ChatPrompt):
+                token_ids = self._encode_text(text, False, max_tokens, prompt)
+            else:
+                token_ids = self._encode(prompt, True, max_tokens)
             if not token_ids:
                 raise InvalidRequest("the prompt is empty", param=_field(prompt))
             if len(token_ids) >= max_tokens:
                 raise _too_long(f"The prompt has {len(token_ids)} tokens", max_tokens, prompt)
             tokenized.append(TokenizedPrompt(token_ids, pack_token_ids(token_ids)))
+        timing.note_tokenized()
         return tokenized
 
     def _encode(self, prompt: Prompt, add_special_tokens: bool, max_tokens: int | None) -> list[int]:

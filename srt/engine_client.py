@@ -11,6 +11,8 @@ import msgspec
 
 from srt.constrained.grammar_spec import GrammarSpec
 from srt.errors import InvalidRequest
+from srt.observability.exposition import Family
+from srt.observability.front_counts import FrontCounts
 from srt.sampling.params import SamplingParams
 
 
@@ -224,6 +226,7 @@ class EngineClient(Protocol):
     """What HTTP may ask."""
 
     model_info: ModelInfo
+    counts: FrontCounts  # what this process counts for /metrics; HTTP adds to it
 
     async def generate(self, request: GenerateRequest) -> Generation:
         """Render, tokenise, check and dispatch. Raises RequestError, and then nothing was dispatched."""
@@ -267,6 +270,14 @@ class EngineClient(Protocol):
 
     def worker_states(self) -> Sequence[Mapping[str, Any]]:
         """Figures of each process that serves HTTP: connections, answers in the making; costs no message."""
+        ...
+
+    def all_counts(self) -> Sequence[FrontCounts]:
+        """What each process that serves HTTP has counted; costs no message."""
+        ...
+
+    def metrics(self) -> Sequence[Family]:
+        """Everything that /metrics tells of the engine, beside HTTP; costs no message."""
         ...
 
     def health(self) -> Health:

@@ -1,6 +1,7 @@
 """Admin requests and their replies, in pairs; `control_id` joins a reply to its request."""
 
 from managers.messages.base import Message
+from managers.messages.figures import DetokenizerFigures, SchedulerFigures
 
 
 class FlushCache(Message, frozen=True):
@@ -51,7 +52,7 @@ class SchedulerLoad(Message, frozen=True):
     num_waiting: int
     num_waiting_uncached_tokens: int
     num_used_tokens: int
-    num_cached_tokens: int
+    num_cached_tokens: int  # of all prefixes that are cached, those in use among them
     max_total_num_tokens: int
     max_running_requests: int
     gen_throughput: float
@@ -59,6 +60,9 @@ class SchedulerLoad(Message, frozen=True):
     turn: int
     num_received: int = 0  # requests so far, taken or refused: which of those sent to it this report covers
     num_ledger_repairs: int = 0  # times that the books of KV memory had to be put in order: our bug
+    num_evictable_tokens: int = 0  # cached, and in nobody's use
+    figures: SchedulerFigures = SchedulerFigures()
+    detokenizer: DetokenizerFigures | None = None  # the detokenizer's own, once it has passed
 
 
 ControlRequest = FlushCache | GetState | Shutdown

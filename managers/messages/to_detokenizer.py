@@ -5,6 +5,7 @@ import msgspec
 from managers.messages.base import Message, RequestId
 from managers.messages.control import FlushCacheReply, GetStateReply, SchedulerLoad, Shutdown
 from srt.engine_client import FinishReason, Logprobs
+from srt.observability.request_timing import SchedulerTiming
 
 
 class RequestOpened(msgspec.Struct, frozen=True, array_like=True, gc=False, kw_only=True):
@@ -32,6 +33,7 @@ class RequestFinished(msgspec.Struct, frozen=True, array_like=True, gc=False, kw
     text_end: int | None = None
     num_trimmed_tokens: int = 0
     num_retractions: int = 0
+    timing: SchedulerTiming | None = None  # None: the scheduler never took it
 
 
 class RequestLogprobs(msgspec.Struct, frozen=True, array_like=True, gc=False, kw_only=True):

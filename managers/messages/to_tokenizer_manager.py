@@ -18,6 +18,7 @@ class TextBatch(Message, frozen=True):
     cached_tokens: list[int]
     finished: list[RequestFinished] = []
     logprobs: list[RequestLogprobs] = []
+    made_at: float = 0.0  # by the machine's monotonic clock
 
 
 class GrammarCompiled(Message, frozen=True):

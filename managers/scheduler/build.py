@@ -1,5 +1,6 @@
 """`build_scheduler`: one rank's scheduler out of its parts, the model and the sockets being given."""
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -84,8 +85,12 @@ def build_scheduler(
     facts: Facts | None = None,
     is_talking: bool = True,
     make_loader: Callable[[], GrammarLoader] | None = None,
+    clock: Callable[[], float] = time.monotonic,
 ) -> Scheduler:
-    """An idle scheduler, whole. One rank of a group talks for all: it logs, and tells log-probabilities."""
+    """An idle scheduler, whole. One rank of a group talks for all: it logs, and tells log-probabilities.
+
+    By `clock` it only says how long things took.
+    """
     digest = DecisionDigest()
     grammars = Grammars(make_loader, vocab_size=settings.vocab_size, token_text=tokenizer.token_bytes)
     memory = RequestMemory(lambda: _build_books(settings), digest)
@@ -123,6 +128,7 @@ def build_scheduler(
         queue_limit=QueueLimit(settings.max_queued_requests),
         deadlines=Deadlines(settings.waiting_timeout_s, settings.running_timeout_s),
         teller=LogprobTeller(is_talking=is_talking),
+        clock=clock,
     )
 
 

@@ -42,11 +42,14 @@ class Deadlines:
                 f"the request waited for {self._waiting_timeout_s:g} s and could not be started "
                 "(--request-waiting-timeout); try again later",
                 status_code=503,
+                cause="waiting_timeout",
             )
             self._add(clock + self._waiting_timeout_s, request, finish, only_before_first_run=True)
         if timeout_s is not None:
             finish = refused(
-                f"the request took longer than its timeout_s of {timeout_s:g} s", status_code=504
+                f"the request took longer than its timeout_s of {timeout_s:g} s",
+                status_code=504,
+                cause="request_timeout",
             )
             self._add(clock + timeout_s, request, finish)
 
@@ -60,6 +63,7 @@ class Deadlines:
                     f"the request ran for {self._running_timeout_s:g} s without coming to its end "
                     "(--request-running-timeout)",
                     status_code=504,
+                    cause="running_timeout",
                 )
                 self._add(clock + self._running_timeout_s, request, finish)
 

@@ -22,6 +22,7 @@ class Finish:
     reason: FinishReason
     text_end: int | None = None
     num_trimmed_tokens: int = 0
+    cause: str = ""  # of an abort: one of messages.figures.ABORT_CAUSES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,17 +94,17 @@ class FinishRules:
 
 
 LENGTH = Finish(FinishReason(type="length"))
-CLIENT_LEFT = Finish(FinishReason(type="abort", message="aborted"))
+CLIENT_LEFT = Finish(FinishReason(type="abort", message="aborted"), cause="client_left")
 
 
 BROKEN = 500  # the status of what is our fault, and whose KV nobody should reuse
 
 
-def refused(message: str, status_code: int = 400) -> Finish:
+def refused(message: str, status_code: int = 400, *, cause: str = "invalid") -> Finish:
     """The client's fault, or nobody's: the request was not served."""
-    return Finish(FinishReason(type="abort", message=message, status_code=status_code))
+    return Finish(FinishReason(type="abort", message=message, status_code=status_code), cause=cause)
 
 
 def broken(message: str) -> Finish:
     """Ours: the request cannot be served, although it should be."""
-    return Finish(FinishReason(type="abort", message=message, status_code=BROKEN))
+    return Finish(FinishReason(type="abort", message=message, status_code=BROKEN), cause="broken")

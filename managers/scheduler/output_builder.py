@@ -26,8 +26,8 @@ class OutputBuilder:
         if num_emitted == 0 or request.num_output - num_emitted >= interval:
             self._emit(request)
 
-    def finished(self, request: Request, finish: Finish) -> None:
-        """`request` has ended; send what was held back, and the last word."""
+    def finished(self, request: Request, finish: Finish, now: float) -> None:
+        """`request` has ended; send what was held back, and the last word. `now` is for people."""
         if request.num_output > request.num_emitted:
             self._emit(request)
         elif request.logprobs is not None and request.logprobs.has_prompt_to_tell:
@@ -42,6 +42,7 @@ class OutputBuilder:
                 text_end=finish.text_end,
                 num_trimmed_tokens=finish.num_trimmed_tokens,
                 num_retractions=request.num_retractions,
+                timing=request.timing(now),
             )
         )
 

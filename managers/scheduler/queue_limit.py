@@ -4,10 +4,13 @@ from managers.scheduler.finish import Finish, refused
 from managers.scheduler.request import Request
 from managers.scheduler.waiting_queue import WaitingQueue
 
-QUEUE_FULL = refused("the server is at its limit of waiting requests; try again later", status_code=503)
+QUEUE_FULL = refused(
+    "the server is at its limit of waiting requests; try again later", status_code=503, cause="queue_full"
+)
 EVICTED = refused(
     "the request was aborted by a higher priority request: the server is at its limit of waiting requests",
     status_code=503,
+    cause="evicted",
 )
 
 

@@ -21,6 +21,7 @@ from managers.scheduler.seen_tokens import SeenTokens
 from managers.scheduler.stop_strings import StopStrings
 from mem_cache.prefix_cache import Namespace, PrefixNode, TokenIds
 from srt.constrained.answer_grammar import AnswerGrammar
+from srt.observability.request_timing import SchedulerTiming
 from srt.sampling.params import SamplingParams
 
 PrefixKey = tuple[Namespace, bytes]
@@ -108,6 +109,9 @@ class Request:
     num_preempted: int = 0  # of `num_retractions`, for the sake of a more urgent one
     is_aged: bool = False  # overtaken or preempted too often: nobody is more urgent any more
     lot: float = 0.0  # its number in a random order
+    arrived_at: float = 0.0  # by the tick's clock, as the next one; for people, nothing is decided by them
+    admitted_at: float | None = None  # for the first time
+    first_token_at: float | None = None
     sibling: "Sibling | None" = None  # who computes a prefix that this request waits for
     num_emitted: int = 0  # output tokens sent on
     is_opened: bool = False  # whether the detokenizer knows it
@@ -184,6 +188,16 @@ class Request:
             if position >= prompt_len
             else int(self.prompt_ids[position])
         )
+
+    def timing(self, now: float) -> SchedulerTiming:
+        """Where its time went, if it ends now."""
+        if self.admitted_at is None:
+            return SchedulerTiming(self.arrived_at, now - self.arrived_at)
+        queue_s = self.admitted_at - self.arrived_at
+        if self.first_token_at is None:
+            return SchedulerTiming(self.arrived_at, queue_s, now - self.admitted_at)
+        prefill_s = self.first_token_at - self.admitted_at
+        return SchedulerTiming(self.arrived_at, queue_s, prefill_s, now - self.first_token_at)
 
     @property
     def prompt_tail(self) -> list[int]:

@@ -6,6 +6,8 @@ keeps its token. The only way out for a request, however it ends, is `retire`: m
 Next on the request's path: managers/scheduler/output_builder.py
 """
 
+from collections.abc import Callable
+
 import numpy as np
 import numpy.typing as npt
 
@@ -16,18 +18,27 @@ from managers.scheduler.output_builder import OutputBuilder
 from managers.scheduler.request import Request, Stage
 from managers.scheduler.request_memory import RequestMemory
 from managers.scheduler.waiting_queue import WaitingQueue
+from managers.scheduler.work_counts import WorkCounts
 
 
 class ResultProcessor:
     """Changes the requests of a step once the model has answered."""
 
     def __init__(
-        self, waiting: WaitingQueue, memory: RequestMemory, output: OutputBuilder, digest: DecisionDigest
+        self,
+        waiting: WaitingQueue,
+        memory: RequestMemory,
+        output: OutputBuilder,
+        digest: DecisionDigest,
+        work: WorkCounts,
+        clock: Callable[[], float],
     ) -> None:
         self._waiting = waiting
         self._memory = memory
         self._output = output
         self._digest = digest
+        self._work = work
+        self._clock = clock  # for people: every rank has its own, and nothing is decided by it
 
     def grow(self, batch: Batch, token_ids: npt.NDArray[np.int64]) -> None:
         """One token for each of `batch.sampling`."""
@@ -72,7 +83,8 @@ class ResultProcessor:
         self._digest.record(
             Decision.FINISH, (request.id, request.num_output, text_end, finish.reason.status_code)
         )
-        self._output.finished(request, finish)
+        self._work.ended(finish)
+        self._output.finished(request, finish, self._clock())
 
     def _prefill_advanced(self, request: Request, ended: list[Request]) -> None:
         # At once, so that whoever has the same prompt need not wait for this request to end.
@@ -82,6 +94,7 @@ class ResultProcessor:
         if request.logprobs is not None and request.logprobs.is_awaiting:
             return  # with overlap, its last chunk is still on the way
         request.has_computed_prompt = True
+        request.first_token_at = self._clock()
         if request.rules.max_new_tokens == 0:
             self.retire(request, LENGTH)
             ended.append(request)

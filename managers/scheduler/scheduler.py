@@ -15,7 +15,7 @@ Next on the request's path: managers/scheduler/waiting_queue.py
 
 import logging
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, assert_never
 
@@ -119,6 +119,7 @@ class Scheduler:
         queue_limit: QueueLimit,
         deadlines: Deadlines,
         teller: LogprobTeller,
+        clock: Callable[[], float],
     ) -> None:
         self._intake = intake
         self._grammars = grammars
@@ -136,7 +137,8 @@ class Scheduler:
         self._queue_limit = queue_limit
         self._deadlines = deadlines
         self._teller = teller
-        self._results = ResultProcessor(waiting, memory, output, digest)
+        self._clock = clock  # for people; what is decided is decided by the tick's
+        self._results = ResultProcessor(waiting, memory, output, digest, keeper.work, clock)
         self._loads = LoadReports()
         self._live: dict[RequestId, Request] = {}
         self._in_flight: InFlight | None = None
@@ -171,8 +173,8 @@ class Scheduler:
         while plan.hopeless is not None:
             self._retire(plan.hopeless, broken("the KV memory has no room for this request"))
             plan = self._planner.plan()
-        self._keeper.admitted(plan.admitted)
-        self._keeper.num_retractions += len(plan.retracted) + len(plan.preempted)
+        self._keeper.admitted(plan.admitted, clock)
+        self._keeper.work.gave_way([*plan.retracted, *plan.preempted])
         self._deadlines.note_admitted(plan.admitted, clock)
         turn = self._turn(plan, clock)
         self._send_output()
@@ -184,9 +186,11 @@ class Scheduler:
         if flight is None:
             self._keeper.throughput.add(0, turn.clock)
         self._send_output()
+        if turn.batch is not None:
+            self._keeper.work.ended_turn(self._clock() - turn.clock)
         self._look_after_idle(ran=flight is not None)
         if self._loads.is_due(len(self._planner.running), len(self._waiting), turn.clock):
-            self._outbox.send(self.stats().as_load())
+            self._outbox.send(self.stats().as_load(self._keeper.work.figures()))
 
     def _run_serial(self, turn: Turn) -> InFlight | None:
         flight = self._start(turn)
@@ -223,6 +227,7 @@ class Scheduler:
 
     def _judge(self, flight: InFlight, token_ids: npt.NDArray[np.int64]) -> None:
         self._keeper.throughput.add(len(token_ids), flight.turn.clock)
+        self._keeper.work.computed(flight.batch.num_tokens - flight.batch.num_decode_rows, len(token_ids))
         self._teller.tell(flight.batch, token_ids, flight.reader)
         self._forget(self._results.judge(flight.batch, token_ids))
         if self._keeper.is_log_due(flight.batch):
@@ -240,7 +245,7 @@ class Scheduler:
             gen_throughput=self._keeper.throughput.rate,
             cache_hit_rate=self._keeper.cache_hit_rate,
             num_finished=self._keeper.num_finished,
-            num_retractions=self._keeper.num_retractions,
+            num_retractions=self._keeper.work.num_retractions,
             num_ledger_repairs=self._keeper.num_ledger_repairs,
         )
 
@@ -279,6 +284,7 @@ class Scheduler:
         if isinstance(request, Request):
             request = self._make_place(request) or request
         if isinstance(request, Finish):
+            self._keeper.work.ended(request)
             self._output.refused(message.request_id, len(message.input_ids) // 4, request)
             self._digest.record(Decision.FINISH, (message.request_id, request.reason.status_code))
             return
@@ -287,6 +293,7 @@ class Scheduler:
             request.num_expected_cached = request.num_matchable
         else:
             request.num_expected_cached = self._memory.num_cached(request)
+        request.arrived_at = clock
         self._live[request.id] = request
         self._waiting.add(request)
         self._deadlines.note_arrival(request, clock, message.timeout_s)

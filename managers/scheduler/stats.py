@@ -8,9 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from managers.messages import SchedulerLoad
+from managers.messages.figures import SchedulerFigures
 from managers.scheduler.batch import Batch
 from managers.scheduler.request import Request
 from managers.scheduler.request_memory import MemoryStats
+from managers.scheduler.work_counts import WorkCounts
 
 logger = logging.getLogger(__name__)
 
@@ -36,8 +38,8 @@ class SchedulerStats:
     num_retractions: int
     num_ledger_repairs: int
 
-    def as_load(self, dp_rank: int = 0) -> SchedulerLoad:
-        """The message."""
+    def as_load(self, figures: SchedulerFigures, dp_rank: int = 0) -> SchedulerLoad:
+        """The message, with what was done until now."""
         return SchedulerLoad(
             dp_rank=dp_rank,
             num_running=self.num_running,
@@ -51,6 +53,8 @@ class SchedulerStats:
             cache_hit_rate=self.cache_hit_rate,
             turn=self.turn,
             num_ledger_repairs=self.num_ledger_repairs,
+            num_evictable_tokens=self.memory.num_evictable,
+            figures=figures,
         )
 
     def describe(self) -> str:
@@ -91,8 +95,8 @@ class StatsKeeper:
 
     def __init__(self, decode_log_interval: int | None) -> None:
         self.num_finished = 0
-        self.num_retractions = 0
         self.num_ledger_repairs = 0
+        self.work = WorkCounts()
         self.throughput = Throughput()
         self._decode_log_interval = decode_log_interval
         self._num_decode_steps = 0
@@ -104,8 +108,9 @@ class StatsKeeper:
         """Share of prompt tokens that were cached when their request was admitted."""
         return self._num_cached_tokens / self._num_prompt_tokens if self._num_prompt_tokens else 0.0
 
-    def admitted(self, requests: Sequence[Request]) -> None:
+    def admitted(self, requests: Sequence[Request], clock: float) -> None:
         """These left the queue for the first time or again; only their prompts' first admission counts."""
+        self.work.admitted(requests, clock)
         for request in requests:
             if request.num_retractions == 0:
                 self._num_prompt_tokens += request.prompt_len

@@ -7,6 +7,7 @@ Java's client does with its first one; uvicorn drops that body.
 
 import asyncio
 import sys
+import time
 from typing import Any
 
 import httptools
@@ -19,6 +20,9 @@ from srt.entrypoints.close_delimited import until_close
 from srt.entrypoints.error_response import error_body
 from srt.entrypoints.read_watch import ReadWatch
 from srt.errors import InvalidRequest
+
+# Where a request's `scope["state"]` says when its first byte was read, by the monotonic clock.
+FIRST_BYTE = "first_byte_at"
 
 MAX_HEAD_BYTES = 64 * 1024
 MAX_HEADERS = 256
@@ -44,6 +48,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         super().__init__(config, server_state, app_state, _loop)
         self._is_in_head = True
         self._num_head_bytes = 0
+        self._first_byte_at = 0.0
         self._num_discarded_bytes = 0
         self._newest_data = self._data_anew = b""
         self._is_upgrade_offered = False
@@ -65,6 +70,8 @@ class BoundedHttpProtocol(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         """Feed the parser, then see whether an unfinished head has grown too long."""
         if self._is_in_head:
+            if not self._num_head_bytes:
+                self._first_byte_at = time.monotonic()
             self._num_head_bytes += len(data)
         while data:
             self._newest_data, self._data_anew = data, b""
@@ -88,6 +95,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             return  # it begins anew: see `_unsupported_upgrade_warning`
         self._is_in_head = False
         self._num_head_bytes = 0
+        self.scope["state"][FIRST_BYTE] = self._first_byte_at
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
@@ -106,6 +114,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         if self._is_upgrade_offered:
             return
         self._is_in_head = True
+        self._first_byte_at = time.monotonic()  # it may have come together with this one
         self._num_discarded_bytes = 0
         super().on_message_complete()
 

@@ -20,7 +20,10 @@ from srt.entrypoints.error_response import ErrorResponses
 from srt.entrypoints.http_protocol import BoundedHttpProtocol
 from srt.entrypoints.middleware import ApiKey, BodyLimit, RequestLabel
 from srt.entrypoints.only_model import OnlyModel
+from srt.entrypoints.request_logging import LoggedEngine
 from srt.entrypoints.routes import build_routes
+from srt.entrypoints.telemetry import Endpoints, Telemetry
+from srt.observability.request_log import open_request_log
 from srt.server_args.cors_origins import parse_origins
 from srt.server_args.server_args import ServerArgs
 
@@ -34,7 +37,11 @@ SWITCH_INTERVAL_S = 0.001
 
 def build_app(client: EngineClient, args: ServerArgs) -> ASGIApp:
     """Everything a request passes through, from the outside in."""
-    app: ASGIApp = Router(build_routes(client, args), redirect_slashes=False)
+    if args.log_requests:
+        request_log = open_request_log(args.log_requests_target, args.log_format)
+        client = LoggedEngine(client, request_log, args.log_requests_level)
+    routes = build_routes(client, args)
+    app: ASGIApp = Router(routes, redirect_slashes=False)
     if args.strict_model_name:
         app = OnlyModel(app, client.model_info.served_model_name)
     app = BodyLimit(app, args.max_body_bytes)
@@ -42,7 +49,13 @@ def build_app(client: EngineClient, args: ServerArgs) -> ASGIApp:
     app = ErrorResponses(app)
     if args.cors_allow_origins is not None:
         app = Cors(app, parse_origins(args.cors_allow_origins))
-    return RequestLabel(app)
+    return Telemetry(
+        RequestLabel(app),
+        client.counts,
+        Endpoints.of(routes),
+        slow_s=args.slow_request_threshold,
+        logs_access=args.enable_access_log,
+    )
 
 
 class HttpServer:

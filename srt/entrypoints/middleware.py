@@ -12,7 +12,7 @@ from srt.errors import PayloadTooLarge, Unauthorized
 # Probes of orchestrators cannot carry a key, and these answer from memory. /health_generate is not among them: it
 # costs a forward pass, which nobody should get without the key. /docs and /playground are pages that say nothing of
 # this server, and ask for the key themselves. Exact paths; a prefix would open what is added later.
-OPEN_PATHS = frozenset({"/health", "/ready", "/ping", "/docs", "/playground"})
+OPEN_PATHS = frozenset({"/health", "/ready", "/ping", "/metrics", "/docs", "/playground"})
 
 # Printable, no spaces: the label goes into logs and back into a header.
 _LABEL = re.compile(rb"[!-~]{1,128}")
@@ -22,6 +22,12 @@ def request_label(scope: Scope) -> str:
     """The client's X-Request-Id, or the one made for it. A label only: nothing breaks if two are equal."""
     label: str = scope["state"]["request_label"]
     return label
+
+
+def response_status(scope: Scope) -> int | None:
+    """The status that the client was sent; None: nothing yet."""
+    status: int | None = scope["state"].get("response_status")
+    return status
 
 
 class RequestLabel:
@@ -34,11 +40,13 @@ class RequestLabel:
         """Pass the request on under its label."""
         given = _header(scope, b"x-request-id")
         label = given if _LABEL.fullmatch(given) else uuid.uuid4().hex.encode()
-        scope.setdefault("state", {})["request_label"] = label.decode()
+        state = scope.setdefault("state", {})
+        state["request_label"] = label.decode()
 
         # No coroutine of its own: a stream's every event passes here.
         def send_labelled(message: Message) -> Awaitable[None]:
             if message["type"] == "http.response.start":
+                state["response_status"] = message["status"]
                 message = {**message, "headers": [*message["headers"], (b"x-request-id", label)]}
             return send(message)
 

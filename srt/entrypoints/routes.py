@@ -11,6 +11,7 @@ from srt.entrypoints.anthropic.handler import CountTokens, Messages
 from srt.entrypoints.generate.handler import Generate
 from srt.entrypoints.health import HealthChecks
 from srt.entrypoints.loads import Loads
+from srt.entrypoints.metrics import Metrics
 from srt.entrypoints.openai.chat.handler import ChatCompletions
 from srt.entrypoints.openai.completions.handler import Completions
 from srt.entrypoints.openai.models import Models
@@ -74,6 +75,7 @@ def build_routes(client: EngineClient, args: ServerArgs) -> list[BaseRoute]:
         Route("/get_model_info", description.model_info, methods=["GET"]),
         Route("/server_info", description.server_info, methods=["GET"]),
         Route("/get_server_info", description.server_info, methods=["GET"]),
+        Route("/metrics", Metrics(client, args).metrics, methods=["GET"]),
         Route("/v1/loads", loads.loads, methods=["GET"]),
         Route("/get_load", loads.get_load, methods=["GET"]),
         # Control

@@ -4,6 +4,7 @@ Looks at no file and no device; what depends on the model or the machine is deci
 """
 
 import math
+import re
 from collections.abc import Iterator, Sequence
 
 from srt.errors import StartupError
@@ -36,8 +37,11 @@ AT_LEAST_ZERO = (
     "schedule_conservativeness",
 )
 ABOVE_ZERO = ("grammar_compile_timeout", "http_read_timeout", "watchdog_timeout")
-ABOVE_ZERO_IF_SET = ("request_running_timeout", "request_waiting_timeout")
-NOT_EMPTY = ("api_key", "chat_template", "host", "model_path", "served_model_name", "tokenizer_path")
+ABOVE_ZERO_IF_SET = ("request_running_timeout", "request_waiting_timeout", "slow_request_threshold")
+NOT_EMPTY = (
+    *("api_key", "chat_template", "host", "log_requests_target", "model_path", "served_model_name"),
+    "tokenizer_path",
+)
 REDACTED = "***"
 
 
@@ -81,6 +85,11 @@ def find_problems(args: ServerArgs) -> Iterator[str]:
     for name in NOT_EMPTY:
         if getattr(args, name) == "":
             yield f"{_option(name)} must not be empty"
+    if not re.fullmatch(r"[a-zA-Z_][a-zA-Z0-9_]*[:_]", args.metrics_prefix):
+        yield (
+            "--metrics-prefix must be letters, digits and _, and end in _ or :, "
+            f"got {args.metrics_prefix[:40]!r}"
+        )
     yield from _port(args)
     yield from _origins(args)
     yield from _priority(args)

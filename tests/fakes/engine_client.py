@@ -24,6 +24,9 @@ from srt.engine_client import (
     TokenPrompt,
 )
 from srt.errors import InvalidRequest
+from srt.observability.exposition import Family, Sample
+from srt.observability.front_counts import FrontCounts
+from srt.observability.metric_catalogue import NUM_RUNNING
 
 STOP = FinishReason(type="stop")
 LENGTH = FinishReason(type="length")
@@ -134,6 +137,7 @@ class FakeEngineClient:
 
     def __init__(self, *answers: Answer, model_info: ModelInfo = MODEL_INFO) -> None:
         self.model_info = model_info
+        self.counts = FrontCounts.private()
         self.answers = deque(answers)
         self.special_token_ids: frozenset[int] = frozenset()
         self.refusal: Exception | None = None  # raised by generate()
@@ -214,6 +218,12 @@ class FakeEngineClient:
 
     def worker_states(self) -> Sequence[Mapping[str, Any]]:
         return [{"tokenizer_worker": 0, "num_connections": 1}]
+
+    def all_counts(self) -> Sequence[FrontCounts]:
+        return [self.counts]
+
+    def metrics(self) -> Sequence[Family]:
+        return [Family(NUM_RUNNING, [Sample(dict.fromkeys(NUM_RUNNING.labels, "x"), 3)])]
 
     def health(self) -> Health:
         return self.health_now

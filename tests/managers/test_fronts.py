@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from managers.front_board import FrontBoard
+from managers.front_board import FrontBoard, FrontRow
 from managers.front_place import FrontPlace
 from managers.fronts import Fronts
 from managers.messages import AbortByLabel, FlushCache, FlushCacheReply, FrontOrder
@@ -46,7 +46,7 @@ async def stuck_world() -> AsyncIterator[World]:
 
 
 def board_of(num_fronts: int) -> FrontBoard:
-    return FrontBoard(memoryview(bytearray(256)), num_fronts)
+    return FrontBoard(memoryview(bytearray(8 * FrontRow.NUM_CELLS * num_fronts)), num_fronts)
 
 
 async def test_an_abort_is_heard_at_once_though_the_tokenizer_is_busy() -> None:

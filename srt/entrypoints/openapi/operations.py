@@ -268,6 +268,14 @@ OPERATIONS: tuple[Operation, ...] = (
         errors=(503,),
     ),
     Operation(
+        paths=("/metrics",),
+        methods=("GET",),
+        tag="Health",
+        summary="Everything that is counted, for Prometheus",
+        other_media_type="text/plain",
+        errors=(404,),
+    ),
+    Operation(
         paths=("/v1/loads",),
         methods=("GET",),
         tag="Health",

@@ -13,7 +13,7 @@ import msgspec
 import torch
 
 from managers.ipc import IpcAddresses
-from managers.messages import DetokenizerInput, RequestFinished, SchedulerInput
+from managers.messages import DetokenizerInput, RequestFinished, SchedulerInput, SchedulerLoad, TokenBatch
 from managers.process import Actor, _run
 from managers.scheduler.event_loop import follow, lead
 from managers.scheduler.forward_thread import HereAndNow, InThread
@@ -66,7 +66,7 @@ class RankReport(msgspec.Struct):
 def run_actor(job: Job, rank: int) -> None:
     """`run` as the launcher runs an actor: with its exit codes and its last words."""
     actor = Actor(name=f"scheduler_TP{rank}", target=f"{__name__}:run", arguments=(job, rank))
-    _run(actor, job.addresses, "ERROR", os.getppid())
+    _run(actor, job.addresses, "ERROR", "text", os.getppid())
 
 
 def run(job: Job, rank: int) -> None:
@@ -171,18 +171,31 @@ class AgreeingRunner:
 
 
 class HashedOutbox:
-    """An Outbox that passes on, and folds every byte into one hash."""
+    """An Outbox that passes on, and folds everything but how long things took into one hash."""
 
     def __init__(self, outbox: Outbox) -> None:
         self._outbox = outbox
         self._hash = hashlib.blake2b(digest_size=16)
 
     def send(self, message: DetokenizerInput) -> None:
-        self._hash.update(msgspec.msgpack.encode(message))
+        self._hash.update(msgspec.msgpack.encode(_without_times(message)))
         self._outbox.send(message)
 
     def value(self) -> bytes:
         return self._hash.digest()
+
+
+def _without_times(message: DetokenizerInput) -> DetokenizerInput:
+    """What every rank says alike: each has its own clock to tell times by."""
+    match message:
+        case TokenBatch():
+            finished = [msgspec.structs.replace(finished, timing=None) for finished in message.finished]
+            return msgspec.structs.replace(message, finished=finished)
+        case SchedulerLoad():
+            figures = msgspec.structs.replace(message.figures, tick_time=[], cpu_s=0.0)
+            return msgspec.structs.replace(message, figures=figures)
+        case _:
+            return message
 
 
 class WatchedInbox:

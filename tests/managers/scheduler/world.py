@@ -87,6 +87,7 @@ class World:
             outbox=self.outbox,
             is_talking=is_talking,
             make_loader=lambda: FakeGrammarLoader(self.settings.vocab_size),
+            clock=self.clock,
         )
         self.heard: dict[int, Heard] = {}
         self.ended: list[int] = []  # requests in the order of their ends

@@ -1,12 +1,13 @@
 """The one log format."""
 
+import json
 import logging
 import re
 from collections.abc import Iterator
 
 import pytest
 
-from srt.observability.logging import configure_logging
+from srt.observability.logging import configure_logging, fields
 
 
 @pytest.fixture(autouse=True)
@@ -39,3 +40,36 @@ def test_configuring_again_shows_every_line_once(capsys: pytest.CaptureFixture[s
     configure_logging("detokenizer", "info")
     logging.getLogger("any.module").info("hello")
     assert capsys.readouterr().err.count("hello") == 1
+
+
+def test_what_stands_beside_the_words_follows_them(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logging("main", "info")
+    logging.getLogger("any").info("slow request", extra=fields(path="/a b", seconds=1.5))
+    assert capsys.readouterr().err.endswith('slow request path="/a b" seconds=1.5\n')
+
+
+def test_json_lines_hold_everything_and_stay_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logging("main", "info", "json")
+    try:
+        raise ValueError("two\nlines")
+    except ValueError:
+        logging.getLogger("any").exception("it\nfailed", extra=fields(path="/a"))
+    (line,) = capsys.readouterr().err.splitlines()
+    told = json.loads(line)
+    assert told["exception"].endswith("ValueError: two\nlines\n")
+    del told["exception"]
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}\+00:00", told.pop("time"))
+    assert told == {
+        "process": "main",
+        "level": "error",
+        "logger": "any",
+        "message": "it\nfailed",
+        "path": "/a",
+    }
+
+
+@pytest.mark.parametrize("log_format", ["text", "json"])
+def test_what_is_no_text_is_logged_all_the_same(capsys: pytest.CaptureFixture[str], log_format: str) -> None:
+    configure_logging("main", "info", log_format)
+    logging.getLogger("any").info("hello", extra=fields(half="\ud800", thing=object()))
+    assert "hello" in capsys.readouterr().err
