@@ -1,5 +1,6 @@
 """Every API says what the others say: one server, one greedy answer, all official clients."""
 
+import json
 import math
 from collections.abc import Iterator
 
@@ -73,6 +74,34 @@ def test_the_responses_api_gets_the_same_answer_whole_and_streamed(
     ) as stream:
         deltas = [event.delta for event in stream if event.type == "response.output_text.delta"]
     assert (whole.output_text, "".join(deltas)) == (answer, answer)
+
+
+def test_a_call_that_must_be_made_is_made_in_every_clients_words(server: ServerProcess) -> None:
+    """This model's weights are random: only the grammar makes it call, with arguments by their schema."""
+    schema = {"type": "object", "properties": {"river": {"enum": ["Rhine", "Nile"]}}, "required": ["river"]}
+    with Anthropic(base_url=server.base_url, api_key="none", max_retries=0) as client:
+        message = client.messages.create(
+            model="default",
+            max_tokens=200,
+            messages=[{"role": "user", "content": QUESTION}],
+            tools=[{"name": "look", "input_schema": schema}],
+            tool_choice={"type": "any", "disable_parallel_tool_use": True},
+        )
+    (block,) = message.content
+    assert block.type == "tool_use"
+    assert block.input["river"] in ("Rhine", "Nile")
+    assert message.stop_reason == "tool_use"
+    response = server.client().responses.create(
+        model="default",
+        input=QUESTION,
+        max_output_tokens=200,
+        tools=[{"type": "function", "name": "look", "parameters": schema, "strict": True}],
+        tool_choice="required",
+        parallel_tool_calls=False,
+    )
+    (item,) = response.output
+    assert item.type == "function_call"
+    assert json.loads(item.arguments)["river"] in ("Rhine", "Nile")
 
 
 def test_a_score_is_the_models_own_probability_and_the_query_is_computed_once(server: ServerProcess) -> None:
