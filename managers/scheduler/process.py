@@ -153,6 +153,7 @@ def start_facts(
         "dtype": plan.dtype,
         "attention_backend": plan.attention_backend,
         "layers": plan.layers,
+        "keeps_quantized": plan.keeps_quantized,
         "num_threads": plan.num_threads,
         "tp_size": args.tp_size,
         "dp_size": args.dp_size,

@@ -23,6 +23,7 @@ from srt.layers.attention.backend import AttentionBackend
 from srt.layers.attention.registry import make_attention_backend
 from srt.layers.native.load import kernels
 from srt.model_executor.memory_profile import FreeMemory, free_memory, num_pool_tokens
+from srt.model_loader.gguf_quantized import quantized_weights
 from srt.model_loader.load import load_weights
 from srt.models.decoder import kv_head_span
 from srt.models.registry import CausalModel, find_model
@@ -103,7 +104,12 @@ class ModelRunner:
                 device=plan.device,
                 on_progress=on_progress,
             )
-            model = model_class(config, weights, group, kernels() if plan.layers == "native" else None)
+            if plan.layers == "native":
+                keeps = plan.keeps_quantized and load_format != "dummy"
+                quantized = quantized_weights(model_class.slices(config, rank), config) if keeps else {}
+                model = model_class(config, weights, group, kernels(), quantized)
+            else:
+                model = model_class(config, weights, group)
         assert not weights, f"the model left {list(weights)} unused"
         return cls(
             model=model,

@@ -40,7 +40,7 @@ def gguf_weights(path: Path, dtype: torch.dtype) -> Iterator[tuple[str, torch.Te
     A tied head does not appear. Raises StartupError for an unreadable file or a tensor it has no name for.
     """
     file = read_gguf(path)
-    num_heads, num_kv_heads = _heads_to_reorder(file)
+    num_heads, num_kv_heads = heads_to_reorder(file)
     for tensor in file.tensors.values():
         name = hf_name(tensor.name)
         if name is None:
@@ -69,7 +69,7 @@ def hf_name(name: str) -> str | None:
     raise StartupError(f"the GGUF file holds a tensor that no supported model has: {name}")
 
 
-def _heads_to_reorder(file: GgufFile) -> tuple[int, int]:
+def heads_to_reorder(file: GgufFile) -> tuple[int, int]:
     """Number of query and key heads whose rows are interleaved, (0, 0) if the architecture keeps them."""
     if file.text("general.architecture") != "llama":
         return 0, 0

@@ -4,6 +4,8 @@ Mistral has sliding windows, Qwen 2 biases on q, k and v, Qwen 3 norms on q and 
 Next on the request's path: srt/layers/attention_layer.py
 """
 
+from collections.abc import Mapping
+
 import torch
 
 from srt.configs.model_config import ModelConfig
@@ -21,28 +23,37 @@ from srt.layers.rotary import RotaryEmbedding
 from srt.model_loader.shard import Slice, padded_span, rows
 from srt.models.decoder import DecoderLayers, Slices, Weights
 from srt.models.native_layers import NativeLayers, can_run_natively
+from srt.util.quantized_weight import QuantizedWeight
+
+NOT_QUANTIZED: Mapping[str, QuantizedWeight] = {}
 
 
 class CausalModel:
     """Embedding, layers, norm, head, as one rank has them."""
 
     def __init__(
-        self, config: ModelConfig, weights: Weights, group: TpGroup, kernels: KernelLibrary | None = None
+        self,
+        config: ModelConfig,
+        weights: Weights,
+        group: TpGroup,
+        kernels: KernelLibrary | None = None,
+        quantized: Mapping[str, QuantizedWeight] = NOT_QUANTIZED,
     ) -> None:
         vocab = padded_span(config.vocab_size, group.rank)
         embedding_weight = weights.pop("model.embed_tokens.weight")
-        head_weight = embedding_weight if config.tie_word_embeddings else weights.pop("lm_head.weight")
+        head_name = "model.embed_tokens.weight" if config.tie_word_embeddings else "lm_head.weight"
+        head_weight = embedding_weight if config.tie_word_embeddings else weights.pop(head_name)
         self._embed = VocabEmbedding(embedding_weight, vocab.start, group)
         self._rotary = RotaryEmbedding(
             config.rope, dtype=embedding_weight.dtype, device=str(embedding_weight.device)
         )
         self._layers: DecoderLayers | NativeLayers
         if kernels is not None and can_run_natively(config, group.rank.size):
-            self._layers = NativeLayers(config, weights, group, kernels)
+            self._layers = NativeLayers(config, weights, group, kernels, quantized)
         else:
             self._layers = DecoderLayers(config, weights, group)
         self._norm = RMSNorm(weights.pop("model.norm.weight"), config.rms_norm_eps)
-        method = prepare_plain if kernels is None else NativeMethod(kernels)
+        method = prepare_plain if kernels is None else NativeMethod(kernels, quantized.get(head_name))
         self._head = LmHead(head_weight, config.vocab_size, group, method=method)
         self.num_bytes = self._embed.num_bytes + self._layers.num_bytes + self._head.num_bytes
 

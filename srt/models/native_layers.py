@@ -4,6 +4,7 @@ For bfloat16. Takes the weights that `DecoderLayers.slices` asks for, and comput
 rounding: sums are float32, and what torch would store is rounded to bfloat16.
 """
 
+from collections.abc import Mapping
 from ctypes import Array, byref, pointer
 
 import torch
@@ -16,6 +17,7 @@ from srt.layers.native import library as native
 from srt.layers.native.linear import PackedMatrix
 from srt.layers.rotary import Rotation
 from srt.models.decoder import Weights, attention_shape
+from srt.util.quantized_weight import QuantizedWeight, stack
 
 VECTOR = 16  # the kernels take widths in whole vectors
 
@@ -34,15 +36,22 @@ class NativeLayers:
     """Every layer of one rank."""
 
     def __init__(
-        self, config: ModelConfig, weights: Weights, group: TpGroup, library: native.KernelLibrary
+        self,
+        config: ModelConfig,
+        weights: Weights,
+        group: TpGroup,
+        library: native.KernelLibrary,
+        quantized: Mapping[str, QuantizedWeight],
     ) -> None:
         self._library = library
+        self._quantized = quantized
         self._group = group
         self._shapes = [attention_shape(layer, config, group.rank) for layer in range(config.num_layers)]
         self._kept: list[PackedMatrix | torch.Tensor] = []  # what the structs point to
         self._layers: Array[native.LayerWeights] = (native.LayerWeights * config.num_layers)()
         for layer in range(config.num_layers):
             self._fill(self._layers[layer], f"model.layers.{layer}", config, weights)
+        self._quantized = {}  # packed by now
         self._backend: NativeBackend | None = None
         self.num_bytes = sum(
             kept.num_bytes if isinstance(kept, PackedMatrix) else kept.nbytes for kept in self._kept
@@ -104,9 +113,14 @@ class NativeLayers:
     def _matrix(
         self, weights: Weights, names: list[str], *, has_bias: bool, keeps_bias: bool = True
     ) -> native.Matrix:
-        parts = [weights.pop(f"{name}.weight") for name in names]
+        parts = [f"{name}.weight" for name in names]
         biases = [weights.pop(f"{name}.bias") for name in names] if has_bias else []
-        weight = parts[0] if len(parts) == 1 else torch.cat(parts)
+        dense = [weights.pop(part) for part in parts]
+        weight: torch.Tensor | QuantizedWeight | None = None
+        if all(part in self._quantized for part in parts):
+            weight = stack([self._quantized[part] for part in parts])
+        if weight is None:
+            weight = torch.cat(dense)
         packed = PackedMatrix(self._library, weight, torch.cat(biases) if biases and keeps_bias else None)
         self._kept.append(packed)
         return packed.matrix

@@ -1,5 +1,6 @@
 """Architecture to module. A module has a `CausalModel`; most are named after the `model_type` in config.json."""
 
+from collections.abc import Mapping
 from typing import Protocol, cast
 
 import torch
@@ -12,6 +13,7 @@ from srt.forward_batch import ForwardBatch
 from srt.layers.attention.backend import PreparedAttention
 from srt.layers.native.library import KernelLibrary
 from srt.model_loader.shard import Slice
+from srt.util.quantized_weight import QuantizedWeight
 from srt.util.registry import import_by_name
 
 MODULES = {
@@ -41,10 +43,12 @@ class ModelClass(Protocol):
         weights: dict[str, torch.Tensor],
         group: TpGroup,
         kernels: KernelLibrary | None = None,
+        quantized: Mapping[str, QuantizedWeight] = ...,
     ) -> CausalModel:
         """From the weights that `slices` asked for; takes them out of the dict.
 
-        With `kernels` it may compute natively in bfloat16; then it wants native attention.
+        With `kernels` it may compute natively in bfloat16, and with `quantized` weights in place of those with the same
+        names; then it wants native attention.
         """
         ...
 

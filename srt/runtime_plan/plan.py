@@ -40,6 +40,7 @@ class RuntimePlan:
     kv_cache_dtype: str
     attention_backend: str
     layers: str  # "native": a pass through all of them is one call; "torch": one operation after another
+    keeps_quantized: bool  # weights that the checkpoint quantised are multiplied as they are
     num_threads: int  # of this rank's compute
     context_length: int
     page_size: int

@@ -35,6 +35,7 @@ def resolve(args: ServerArgs, config: ModelConfig, facts: DeviceFacts, tp_size: 
     threads, why_threads = resolve_threads(args.cpu_threads, facts.num_cores, tp_size * args.dp_size)
     backend, why_backend = resolve_attention_backend(args.attention_backend, facts)
     layers, why_layers = resolve_layers(backend, dtype, facts)
+    keeps_quantized, why_quantized = resolve_quantized(args.quantization, layers, config)
     overlaps, why_overlaps = resolve_overlap(
         facts.kind, enable=args.enable_overlap_schedule, disable=args.disable_overlap_schedule
     )
@@ -45,6 +46,7 @@ def resolve(args: ServerArgs, config: ModelConfig, facts: DeviceFacts, tp_size: 
         kv_cache_dtype=dtype,
         attention_backend=backend,
         layers=layers,
+        keeps_quantized=keeps_quantized,
         num_threads=threads,
         context_length=context_length,
         page_size=page_size,
@@ -66,6 +68,7 @@ def resolve(args: ServerArgs, config: ModelConfig, facts: DeviceFacts, tp_size: 
             "num_threads": why_threads,
             "attention_backend": why_backend,
             "layers": why_layers,
+            "keeps_quantized": why_quantized,
             "schedule_policy": why_policy,
             "overlaps_schedule": why_overlaps,
         },
@@ -187,6 +190,17 @@ def resolve_layers(attention_backend: str, dtype: str, facts: DeviceFacts) -> tu
     if facts.has_amx:
         return "torch", "oneDNN uses this processor's AMX"
     return "native", "C++, all layers in one call"
+
+
+def resolve_quantized(asked: str, layers: str, config: ModelConfig) -> tuple[bool, str]:
+    """Whether weights of the kinds that the kernels know are multiplied as the checkpoint quantised them."""
+    if config.checkpoint_format != "gguf":
+        return False, "the checkpoint is no GGUF file"
+    if asked == "none":
+        return False, "asked for by --quantization"
+    if layers != "native":
+        return False, "weights are rounded to the model's type; only native layers know others"
+    return True, "Q4_0, Q4_1 and Q8_0 as the file has them; others are rounded to the model's type"
 
 
 def resolve_policy(asked: str, *, use_radix_cache: bool) -> tuple[str, str]:

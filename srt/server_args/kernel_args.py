@@ -15,3 +15,9 @@ class KernelArgs:
         "torch (torch_native). auto: native on a CPU if there is a compiler.",
         choices=("auto", "native", "torch_native"),
     )
+    quantization: str = flag(
+        "auto",
+        help="Weights that a GGUF file quantised: multiplied as they are where native kernels can (auto), or rounded "
+        "to --dtype first (none), which takes more memory, is slower for one request and faster for dozens.",
+        choices=("auto", "none"),
+    )

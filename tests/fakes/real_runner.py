@@ -17,6 +17,7 @@ def make_plan(**settings: Any) -> RuntimePlan:
         "kv_cache_dtype": settings.get("dtype", "float32"),
         "attention_backend": "torch_native",
         "layers": "torch",
+        "keeps_quantized": False,
         "num_threads": 1,
         "context_length": 256,
         "page_size": 1,

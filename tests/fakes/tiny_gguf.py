@@ -72,6 +72,18 @@ def write_gguf(
     return path
 
 
+def write_quantized_gguf(path: Path, type_name: str) -> Path:
+    """The usual model with all matrices in one type."""
+    tensor_type = gguf.GGMLQuantizationType[type_name]
+    tensors = tiny_tensors()
+    matrices = {name: values for name, values in tensors.items() if values.ndim == 2}
+    raw = {
+        name: (gguf.quants.quantize(values, tensor_type), tensor_type) for name, values in matrices.items()
+    }
+    vectors = {name: values for name, values in tensors.items() if values.ndim == 1}
+    return write_gguf(path, tensors=vectors, raw_tensors=raw)
+
+
 def _add(writer: gguf.GGUFWriter, key: str, value: Any) -> None:
     match value:
         case bool():

@@ -179,21 +179,7 @@ extern "C" void lockstep_multiply(const Matrix* matrix, const BFloat16* inputs, 
     multiply_together(*matrix, inputs, matrix->num_inputs, num_rows, outputs, matrix->num_outputs, false);
 }
 
-extern "C" int64_t lockstep_packed_words(int32_t num_outputs, int32_t num_inputs) {
-    return num_blocks({nullptr, nullptr, num_outputs, num_inputs}) * BLOCK * (num_inputs / 2);
-}
-
-// From (num_outputs, num_inputs), row by row.
-extern "C" void lockstep_pack(const BFloat16* weight, int32_t num_outputs, int32_t num_inputs, uint32_t* packed) {
-    const int num_pairs = num_inputs / 2;
-    for (int64_t block = 0; block * BLOCK < num_outputs; block++)
-        for (int column = 0; column < BLOCK; column++) {
-            const int64_t output = block * BLOCK + column;
-            uint32_t* to = packed + block * num_pairs * BLOCK + column;
-            for (int pair = 0; pair < num_pairs; pair++) {
-                uint32_t value = 0;
-                if (output < num_outputs) std::memcpy(&value, weight + output * num_inputs + 2 * pair, sizeof value);
-                to[int64_t(pair) * BLOCK] = value;
-            }
-        }
+extern "C" int64_t lockstep_packed_bytes(int32_t num_outputs, int32_t num_inputs, int32_t kind) {
+    const Matrix matrix{nullptr, nullptr, num_outputs, num_inputs, kind};
+    return num_blocks(matrix) * block_bytes(matrix);
 }

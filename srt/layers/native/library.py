@@ -11,6 +11,7 @@ from typing import Any, cast
 
 import torch
 
+PAIRS_OF_BFLOAT16, FOUR_BITS, EIGHT_BITS = range(3)  # how a Matrix is packed
 VALUE_TYPES = {torch.float32: 0, torch.bfloat16: 1, torch.float16: 2}
 
 
@@ -67,6 +68,7 @@ class Matrix(Structure):
         ("bias", c_void_p),
         ("num_outputs", c_int32),
         ("num_inputs", c_int32),
+        ("kind", c_int32),
     ]
 
 
@@ -120,8 +122,14 @@ class KernelLibrary:
         self.multiply = _function(
             library.lockstep_multiply, [POINTER(Matrix), c_void_p, c_int32, c_void_p, c_int32]
         )
-        self.packed_words = _function(library.lockstep_packed_words, [c_int32, c_int32], c_int64)
+        self.packed_bytes = _function(library.lockstep_packed_bytes, [c_int32, c_int32, c_int32], c_int64)
         self.pack = _function(library.lockstep_pack, [c_void_p, c_int32, c_int32, c_void_p])
+        self.pack_four_bits = _function(
+            library.lockstep_pack_four_bits, [c_void_p, c_void_p, c_void_p, c_int32, c_int32, c_void_p]
+        )
+        self.pack_eight_bits = _function(
+            library.lockstep_pack_eight_bits, [c_void_p, c_void_p, c_int32, c_int32, c_void_p]
+        )
 
 
 def _function(symbol: Any, arguments: list[Any], result: Any = None) -> Callable[..., Any]:

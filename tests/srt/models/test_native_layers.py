@@ -14,6 +14,7 @@ from srt.model_executor.model_runner import ModelRunner
 from tests.fakes.forward_batches import Slots, Tokens, extend
 from tests.fakes.real_runner import load_runner
 from tests.fakes.tiny_checkpoint import write_tiny_checkpoint
+from tests.fakes.tiny_gguf import write_quantized_gguf
 
 PROMPTS = [
     [(7 * i * i + 3 * i + n) % 131 for i in range(length)] for n, length in enumerate((40, 1, 23, 9, 70))
@@ -28,11 +29,12 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
 NATIVE = {"dtype": "bfloat16", "attention_backend": "native", "layers": "native"}
 
 
-def logits_of(runner: ModelRunner) -> torch.Tensor:
+def logits_of(runner: ModelRunner, vocab_size: int = 131) -> torch.Tensor:
     """All prompts in a batch, then a decode step of each."""
     slots, sequences = Slots(500), [Tokens() for _ in PROMPTS]
+    prompts = [[token % vocab_size for token in prompt] for prompt in PROMPTS]
     order = sorted(range(len(PROMPTS)), key=lambda row: len(PROMPTS[row]) > 1)
-    batch = extend([(sequences[row], PROMPTS[row]) for row in order], slots)
+    batch = extend([(sequences[row], prompts[row]) for row in order], slots)
     prefill = runner.forward(replace(batch, logit_rows=torch.arange(batch.num_tokens)))
     decode = runner.forward(extend([(sequence, [5]) for sequence in sequences], slots))
     return torch.cat([prefill, decode])
@@ -49,6 +51,14 @@ def test_native_layers_round_no_worse_than_torchs(name: str, tmp_path: Path) -> 
     exact = logits_of(load_runner(tmp_path))
     by_torch = error(logits_of(load_runner(tmp_path, dtype="bfloat16")), exact)
     assert 0 < error(logits_of(load_runner(tmp_path, **NATIVE)), exact) < 1.25 * by_torch
+
+
+def test_quantised_weights_as_they_are_round_less_than_decoded_ones(tmp_path: Path) -> None:
+    path = write_quantized_gguf(tmp_path / "model.gguf", "Q4_1")
+    exact = logits_of(load_runner(path), vocab_size=96)
+    by_torch = error(logits_of(load_runner(path, dtype="bfloat16"), vocab_size=96), exact)
+    runner = load_runner(path, **NATIVE, keeps_quantized=True)
+    assert 0 < error(logits_of(runner, vocab_size=96), exact) < by_torch
 
 
 def test_a_sequences_logits_are_the_same_bits_alone_and_in_a_batch(tmp_path: Path) -> None:

@@ -149,6 +149,15 @@ def test_native_layers_where_they_are_fastest(config: ModelConfig) -> None:
     assert plan(config, facts={"kernels": replace(kernels, multiply_bfloat16=False)}).layers == "torch"
 
 
+def test_quantised_weights_are_kept_where_something_multiplies_them(config: ModelConfig) -> None:
+    kernels = KernelFacts(are_there=True, reason="compiled just now", multiply_bfloat16=True)
+    from_gguf = replace(config, checkpoint_format="gguf")
+    assert plan(from_gguf, facts={"kernels": kernels}).keeps_quantized
+    assert not plan(from_gguf, facts={"kernels": kernels}, quantization="none").keeps_quantized
+    assert not plan(from_gguf).keeps_quantized
+    assert not plan(config, facts={"kernels": kernels}).keeps_quantized
+
+
 def test_what_was_asked_for_is_done(config: ModelConfig) -> None:
     decided = plan(
         config,
