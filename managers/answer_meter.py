@@ -8,12 +8,16 @@ from managers.messages.to_detokenizer import RequestFinished
 from managers.request_state import Choice
 from srt.observability.front_counts import Count, FrontCounts
 
+# A plain number: this is the one that is added to with every batch.
+_STREAMED_TOKENS = int(Count.STREAMED_GENERATED_TOKENS)
+
 
 class AnswerMeter:
     """Counts into `counts`. Times are the machine's monotonic ones."""
 
     def __init__(self, counts: FrontCounts) -> None:
         self._counts = counts
+        self._cells = counts.cells
         self._num_whole_tokens = 0  # of answers that come in one piece, in the batch at hand
 
     def first_tokens(self, choice: Choice, num_tokens: int, cached_tokens: int, now: float) -> None:
@@ -37,11 +41,11 @@ class AnswerMeter:
 
     def end_batch(self, num_tokens: int) -> None:
         """A batch brought so many tokens in all."""
-        counts, num_whole = self._counts, self._num_whole_tokens
-        counts.add(Count.STREAMED_GENERATED_TOKENS, num_tokens - num_whole)
-        if num_whole:
-            counts.add(Count.GENERATED_TOKENS, num_whole)
+        if self._num_whole_tokens:
+            self._counts.add(Count.GENERATED_TOKENS, self._num_whole_tokens)
+            num_tokens -= self._num_whole_tokens
             self._num_whole_tokens = 0
+        self._cells[_STREAMED_TOKENS] += num_tokens
 
     def finished(self, choice: Choice, finished: RequestFinished, made_at: float, now: float) -> None:
         """An answer has ended. What was cut off says nothing about how long answers take."""

@@ -122,14 +122,16 @@ class OpenRequests:
                 if choice.last_token_at == run_last_token_at and num_tokens == run_num_tokens:
                     run_length += 1
                 else:
-                    meter.intervals(run_last_token_at, run_num_tokens, run_length, now)
+                    if run_length:
+                        meter.intervals(run_last_token_at, run_num_tokens, run_length, now)
                     run_last_token_at, run_num_tokens, run_length = choice.last_token_at, num_tokens, 1
                     if choice.first_token_at is None:
                         meter.first_tokens(choice, num_tokens, cached_tokens, now)
                 choice.last_token_at = now
             start = end
-        meter.intervals(run_last_token_at, run_num_tokens, run_length, now)
-        meter.end_batch(start)
+        if run_length:
+            meter.intervals(run_last_token_at, run_num_tokens, run_length, now)
+            meter.end_batch(start)
         for told in batch.logprobs:
             choice = choices.get(told.request_id)
             if choice is not None:

@@ -83,7 +83,7 @@ class FrontCounts:
 
     def __init__(self, cells: "memoryview[int]") -> None:
         assert len(cells) == self.NUM_CELLS, f"{len(cells)} cells"
-        self._counts = cells
+        self.cells = cells
         self._next = len(Count)
         self.time_to_first_token = (
             self._histogram(TIME_TO_FIRST_TOKEN_BOUNDS),
@@ -103,14 +103,14 @@ class FrontCounts:
         return FrontCounts(memoryview(array("q", bytes(BYTES_PER_CELL * FrontCounts.NUM_CELLS))))
 
     def __getitem__(self, count: int) -> int:
-        return self._counts[count]
+        return self.cells[count]
 
     def __setitem__(self, count: int, value: int) -> None:
-        self._counts[count] = value
+        self.cells[count] = value
 
     def add(self, count: int, amount: int = 1) -> None:
         """So many more of a Count, or fewer. Only for the process whose counts these are."""
-        self._counts[count] += amount
+        self.cells[count] += amount
 
     def note_segments(self, timing: RequestTiming) -> None:
         """A request was answered in full; where its time went."""
@@ -121,4 +121,4 @@ class FrontCounts:
 
     def _histogram(self, bounds: Sequence[float]) -> Histogram:
         start, self._next = self._next, self._next + num_cells(bounds)
-        return Histogram(bounds, self._counts[start : self._next])
+        return Histogram(bounds, self.cells[start : self._next])

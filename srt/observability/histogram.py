@@ -75,18 +75,19 @@ class Distribution:
 class Histogram:
     """Counts seconds by upper `bounds`, in ascending order, in `num_cells(bounds)` cells."""
 
-    __slots__ = ("_bounds", "_cells")
+    __slots__ = ("_bounds", "_cells", "_sum")
 
     def __init__(self, bounds: Sequence[float], cells: Cells | None = None) -> None:
         self._bounds = bounds
         self._cells = [0] * num_cells(bounds) if cells is None else cells
+        self._sum = len(bounds) + 1
         assert len(self._cells) == num_cells(bounds), f"{len(self._cells)} cells for {len(bounds)} bounds"
 
     def observe(self, seconds: float, times: int = 1) -> None:
         """Something took so long, or several things did."""
         cells = self._cells
         cells[bisect_left(self._bounds, seconds)] += times
-        cells[len(self._bounds) + 1] += int(seconds * times * MICROSECONDS + 0.5)
+        cells[self._sum] += int(seconds * times * 1e6 + 0.5)
 
     @property
     def cells(self) -> list[int]:

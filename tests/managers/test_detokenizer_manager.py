@@ -2,7 +2,7 @@
 
 import pytest
 
-from managers.detokenizer_manager import Detokenizer, merge_batches
+from managers.detokenizer_manager import Backlog, Detokenizer, merge_batches
 from managers.messages import RequestFinished, RequestOpened, SchedulerLoad, TextBatch, TokenBatch
 from managers.messages.to_detokenizer import DetokenizerInput
 from srt.engine_client import FinishReason
@@ -245,3 +245,12 @@ def test_a_special_token_is_skipped() -> None:
     detokenizer = Detokenizer(ByteTokenizer())
     batch = detokenizer.process(tokens({1: [65, EOS_ID, 66]}, opens=[opened(1)]))
     assert batch.texts == ["AB"]
+
+
+def test_how_far_it_is_behind_is_the_most_that_waited_since_it_last_said_so() -> None:
+    backlog = Backlog()
+    backlog.note([tokens({1: [65]}), LOAD, tokens({1: [66]}), tokens({1: [67]})])
+    backlog.note([tokens({1: [68]})])
+    first, second = backlog.take_figures(3), backlog.take_figures(3)
+    assert (first.num_open, first.backlog, first.num_merged_batches) == (3, 2, 2)
+    assert (second.backlog, second.num_merged_batches) == (0, 2)
