@@ -216,7 +216,7 @@ DETOKENIZER_MERGED = _ours(
 PROCESS_CPU = Metric(
     "process_cpu_seconds_total", "counter", "CPU time of each process.", ("model_name", "component")
 )
-BUILD = _ours("build", "gauge", "Always 1; the version is a label.", ("model_name", "version"))
+BUILD = _ours("build_info", "gauge", "Always 1; the version is a label.", ("model_name", "version"))
 
 # In the order of the page.
 GROUPS: dict[str, Sequence[Metric]] = {

@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import psutil
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from tests.e2e.server_process import ServerProcess
 
@@ -21,7 +22,8 @@ FLAGS = ("--dtype", "float32", "--max-total-tokens", "8000", "--tokenizer-worker
 @pytest.fixture(scope="module")
 def shared(tiny_model: str) -> Iterator[ServerProcess]:
     """Two of them in front of two replicas of the model."""
-    with ServerProcess("--model-path", tiny_model, *FLAGS, "--dp-size", "2", "--api-key", "key") as server:
+    more = ("--dp-size", "2", "--api-key", "key", "--enable-metrics")
+    with ServerProcess("--model-path", tiny_model, *FLAGS, *more) as server:
         yield server
 
 
@@ -108,6 +110,37 @@ def test_an_abort_of_all_is_one_of_all(shared: ServerProcess) -> None:
         for lines in (first, second):
             assert last_event(lines)["meta_info"]["finish_reason"]["type"] == "abort"
         assert clients[2].post("/flush_cache", params={"timeout": 30}).status_code == 200
+
+
+def series(client: httpx.Client) -> dict[tuple[str, ...], float]:
+    """Every value of /metrics, by name and labels."""
+    return {
+        (sample.name, *(sample.labels[label] for label in sorted(sample.labels))): sample.value
+        for family in text_string_to_metric_families(client.get("/metrics").text)
+        for sample in family.samples
+    }
+
+
+def test_any_worker_tells_the_metrics_of_all(shared: ServerProcess) -> None:
+    with connected(shared, 2) as clients:
+        before = series(clients[0])
+        for client in clients:
+            client.post(
+                "/generate",
+                json={"text": "Once", "sampling_params": {"max_new_tokens": 5, "ignore_eos": True}},
+            ).raise_for_status()
+        for client in clients:
+            now = series(client)
+            grown = {
+                key[0]: value - before[key]
+                for key, value in now.items()
+                if key in before and "false" in key and key[0].endswith(("_total", "_count"))
+            }
+            assert grown["sglang:num_requests_total"] == 2
+            assert grown["sglang:generation_tokens_total"] == 10
+            assert grown["sglang:time_to_first_token_seconds_count"] == 2
+            up = {key: value for key, value in now.items() if key[0] == "lockstep_replica_up"}
+            assert list(up.values()) == [1.0, 1.0]
 
 
 def test_what_runs_may_finish_on_every_worker_and_then_all_end(own: ServerProcess) -> None:

@@ -50,6 +50,9 @@ def test_values_at_the_edge_are_fine(values: dict[str, Any]) -> None:
         ({"chunked_prefill_size": 8, "page_size": 16}, "must be at least --page-size (16)"),
         ({"max_total_tokens": 8, "page_size": 16}, "--max-total-tokens (8) holds no page"),
         ({"api_key": ""}, "--api-key must not be empty"),
+        ({"log_requests_target": ""}, "--log-requests-target must not be empty"),
+        ({"slow_request_threshold": 0.0}, "--slow-request-threshold must be a finite number greater than 0"),
+        ({"metrics_prefix": "a-b_"}, "--metrics-prefix must be letters, digits and _"),
         (
             {"schedule_policy": "lifo"},
             "--schedule-policy must be one of fcfs, lpm, dfs-weight, lof, random; got lifo",
