@@ -19,7 +19,7 @@ from managers.scheduler.event_loop import Inbox, follow, lead
 from managers.scheduler.priorities import PriorityRules
 from managers.scheduler.rank_broadcast import Alone, RankBroadcast
 from managers.scheduler.replica_port import ReplicaPort
-from managers.scheduler.scheduler import Outbox, Scheduler
+from managers.scheduler.scheduler import Outbox, Scheduler, TokenSampler
 from srt.configs.model_config import ModelConfig
 from srt.constrained.grammar import GrammarLoader
 from srt.constrained.registry import grammar_backend
@@ -28,12 +28,14 @@ from srt.distributed.groups import init_tp_group
 from srt.distributed.neighbours import NO_NEIGHBOURS, FolderNeighbours, Neighbours
 from srt.distributed.rank import RankInfo
 from srt.layers.native.load import find_kernels
-from srt.model_executor.model_runner import ModelRunner
+from srt.model_executor.mock_model import DEFAULT_CAPACITY, MockModel
+from srt.model_executor.model_runner import ModelRunner, RunnerStats
 from srt.model_executor.warmup import warm_up
 from srt.runtime_plan.device_facts import find_device
 from srt.runtime_plan.plan import RuntimePlan
 from srt.runtime_plan.resolve import resolve
 from srt.sampling.sampler import Sampler
+from srt.server_args.model_args import MOCK
 from srt.server_args.server_args import ServerArgs
 from srt.tokenizer.load import load_tokenizer
 from srt.tokenizer.tokenizer import Tokenizer
@@ -56,32 +58,23 @@ def run(
 ) -> None:
     """Load, report ready, serve until a Shutdown. Raises StartupError, LockstepDivergence."""
     rank_info = RankInfo(rank, args.tp_size)
-    device = find_device(args.device)
-    if device.kind == "cpu" and args.attention_backend != "torch_native":
+    is_mock = args.load_format == MOCK
+    device = find_device("cpu" if is_mock else args.device)
+    if device.kind == "cpu" and args.attention_backend != "torch_native" and not is_mock:
         device = replace(device, kernels=find_kernels())
     plan = resolve(args, model_config, device, args.tp_size)
     group = init_tp_group(rank_info, addresses.rendezvous, args.dist_timeout)
-    neighbours = _neighbours(args, addresses, rank)
-    runner = ModelRunner.load(
-        config=model_config,
-        plan=plan,
-        rank=rank_info,
-        group=group,
-        load_format=args.load_format,
-        seed=args.random_seed,
-        neighbours=neighbours,
-        on_progress=progress_logger() if rank_info.is_leader else None,
-    )
+    tokenizer = load_tokenizer(Path(tokenizer_folder))
+    runner, sampler = _load_model(args, plan, model_config, tokenizer, group, addresses)
     capacity = runner.size_pool()
     warm_up(runner, num_tokens=min(WARM_UP_TOKENS, plan.context_length - 1))
     inbox, outbox = _ports(addresses) if rank_info.is_leader else (None, NoOutbox())
     settings = scheduler_settings(args, plan, model_config, capacity)
-    facts = start_facts(args, plan, settings, runner)
-    tokenizer = load_tokenizer(Path(tokenizer_folder))
+    facts = start_facts(args, plan, settings, runner.stats())
     scheduler = build_scheduler(
         settings,
         runner=runner,
-        sampler=Sampler(model_config.vocab_size),
+        sampler=sampler,
         tokenizer=tokenizer,
         outbox=outbox,
         facts=facts,
@@ -144,10 +137,9 @@ def priority_rules(args: ServerArgs) -> PriorityRules:
 
 
 def start_facts(
-    args: ServerArgs, plan: RuntimePlan, settings: SchedulerSettings, runner: ModelRunner
+    args: ServerArgs, plan: RuntimePlan, settings: SchedulerSettings, sizes: RunnerStats
 ) -> Facts:
     """What was decided, for the start-up summary and /server_info; `X_reason` says why X."""
-    sizes = runner.stats()
     facts: dict[str, int | float | str | bool | None] = {
         "device": plan.device,
         "dtype": plan.dtype,
@@ -172,6 +164,8 @@ def start_facts(
         "schedule_policy": plan.schedule_policy,
         "overlaps_schedule": plan.overlaps_schedule,
     }
+    if args.load_format == MOCK:
+        facts |= {"mock_step_ms": args.mock_step_ms, "mock_step_ms_reason": "there is no model"}
     reasons = dict(plan.reasons)
     reasons["max_running_requests"] = resolve_max_running_requests(
         plan.max_running_requests, settings.capacity
@@ -193,6 +187,36 @@ def progress_logger(clock: Callable[[], float] = time.monotonic) -> Callable[[in
             )
 
     return on_progress
+
+
+def _load_model(
+    args: ServerArgs,
+    plan: RuntimePlan,
+    model_config: ModelConfig,
+    tokenizer: Tokenizer,
+    group: TpGroup,
+    addresses: IpcAddresses,
+) -> tuple[ModelRunner | MockModel, TokenSampler]:
+    if args.load_format == MOCK:
+        logger.warning("there is no model: answers are made up")
+        mock = MockModel(
+            tokenizer,
+            vocab_size=model_config.vocab_size,
+            step_s=args.mock_step_ms / 1000,
+            capacity=plan.max_total_tokens or DEFAULT_CAPACITY,
+        )
+        return mock, mock
+    runner = ModelRunner.load(
+        config=model_config,
+        plan=plan,
+        rank=group.rank,
+        group=group,
+        load_format=args.load_format,
+        seed=args.random_seed,
+        neighbours=_neighbours(args, addresses, group.rank.rank),
+        on_progress=progress_logger() if group.rank.is_leader else None,
+    )
+    return runner, Sampler(model_config.vocab_size)
 
 
 def _neighbours(args: ServerArgs, addresses: IpcAddresses, rank: int) -> Neighbours:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from srt.errors import StartupError
 from srt.server_args.cli import flag_groups
 from srt.server_args.cors_origins import parse_origins
+from srt.server_args.model_args import MOCK
 from srt.server_args.server_args import ServerArgs
 
 LARGEST_PORT = 65535
@@ -32,6 +33,7 @@ LEAST_DIST_TIMEOUT_S = 5
 AT_LEAST_ZERO = (
     "drain_timeout",
     "max_queued_requests",
+    "mock_step_ms",
     "priority_scheduling_preemption_threshold",
     "random_seed",
     "schedule_conservativeness",
@@ -72,7 +74,7 @@ def find_problems(args: ServerArgs) -> Iterator[str]:
     yield from _ranges(args, AT_LEAST_ONE, lowest=1)
     yield from _ranges(args, AT_LEAST_ZERO, lowest=0)
     yield from _ranges(args, ("dist_timeout",), lowest=LEAST_DIST_TIMEOUT_S)
-    for name in (*ABOVE_ZERO, "dist_timeout", "drain_timeout", "schedule_conservativeness"):
+    for name in (*ABOVE_ZERO, "dist_timeout", "drain_timeout", "mock_step_ms", "schedule_conservativeness"):
         if not math.isfinite(getattr(args, name)):
             yield f"{_option(name)} must be a finite number, got {getattr(args, name)}"
     for name in ABOVE_ZERO:
@@ -95,6 +97,8 @@ def find_problems(args: ServerArgs) -> Iterator[str]:
     yield from _priority(args)
     yield from _memory(args)
     yield from _chunk(args)
+    if args.mock_step_ms and args.load_format != MOCK:
+        yield f"--mock-step-ms needs --load-format {MOCK}"
     if args.enable_overlap_schedule and args.disable_overlap_schedule:
         yield "--enable-overlap-schedule and --disable-overlap-schedule contradict each other"
 

@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 from srt.server_args.flag import flag
 
+MOCK = "mock"
+
 
 @dataclass(frozen=True, kw_only=True)
 class ModelArgs:
@@ -17,9 +19,11 @@ class ModelArgs:
     tokenizer_path: str | None = flag(None, help="Folder with the tokenizer. Default: the model's own.")
     load_format: str = flag(
         "auto",
-        help="How weights are read; dummy fills in seeded random ones.",
-        choices=("auto", "safetensors", "gguf", "dummy"),
+        help="How weights are read. dummy: seeded random ones. mock: there is no model, and answers are made up, to "
+        "measure everything else.",
+        choices=("auto", "safetensors", "gguf", "dummy", MOCK),
     )
+    mock_step_ms: float = flag(0.0, help="With --load-format mock, milliseconds that a step takes.")
     dtype: str = flag(
         "auto",
         help="Of weights and activations. auto: bfloat16 where the machine computes it, else float32.",
