@@ -23,7 +23,7 @@ CHROMIUM_FLAGS = (
 
 @pytest.fixture(scope="session")
 def server() -> Iterator[ServerProcess]:
-    with ServerProcess("--api-key", API_KEY, "--max-total-tokens", "20000") as server:
+    with ServerProcess("--api-key", API_KEY, "--dtype", "float32", "--max-total-tokens", "20000") as server:
         yield server
 
 
