@@ -400,7 +400,7 @@ template <typename Value> class TileAttention {
             // Where nothing is seen, −∞ − −∞ would be no number.
             Floats weights = most == -INFINITY ? Floats{} : exponential(load(scores + vector * LANES) - most);
             if constexpr (PAIRS) {
-                const Halves rounded = __builtin_convertvector(bf16_bits(weights), Halves);
+                const Halves rounded = bf16_halves(weights);
                 std::memcpy(reinterpret_cast<uint16_t*>(scores) + vector * LANES, &rounded, sizeof rounded);
                 weights = bits_as<Floats>(__builtin_convertvector(rounded, Words) << 16);
             } else {

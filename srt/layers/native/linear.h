@@ -78,7 +78,7 @@ inline void finish_row(float* sums, const BFloat16* bias, int count, BFloat16* o
     for (; column + LANES <= count; column += LANES) {
         Floats values = load(sums + column);
         if (bias) values += load(bias + column);
-        if (adds) values = load(outputs + column) + bits_as<Floats>(bf16_bits(values) << 16);
+        if (adds) values = load(outputs + column) + bits_as<Floats>(__builtin_convertvector(bf16_halves(values), Words) << 16);
         store(outputs + column, values);
     }
     for (; column < count; column++) {

@@ -92,8 +92,15 @@ inline Words bf16_bits(Floats values) {
 }
 
 inline void store(float* to, Floats values) { std::memcpy(to, &values, sizeof values); }
+inline Halves bf16_halves(Floats values) {
+#if USE_BF16_DOT
+    return bits_as<Halves>(_mm512_cvtneps_pbh(bits_as<__m512>(values)));  // numbers too small for the exponent become 0
+#else
+    return __builtin_convertvector(bf16_bits(values), Halves);
+#endif
+}
 inline void store(BFloat16* to, Floats values) {
-    const Halves halves = __builtin_convertvector(bf16_bits(values), Halves);
+    const Halves halves = bf16_halves(values);
     std::memcpy(to, &halves, sizeof halves);
 }
 inline void store(Float16* to, Floats values) {
@@ -141,19 +148,27 @@ inline Floats add_products(Floats sums, Words left, Words right) {
 }
 
 inline float sum(Floats values) {
+#if LANES == 16
+    return _mm512_reduce_add_ps(bits_as<__m512>(values));
+#else
     float parts[LANES];
     store(parts, values);
     for (int half = LANES / 2; half > 0; half /= 2)
         for (int lane = 0; lane < half; lane++) parts[lane] += parts[lane + half];
     return parts[0];
+#endif
 }
 
 inline Floats larger(Floats a, Floats b) { return a > b ? a : b; }
 
 inline float largest(Floats values) {
+#if LANES == 16
+    return _mm512_reduce_max_ps(bits_as<__m512>(values));
+#else
     float result = values[0];
     for (int lane = 1; lane < LANES; lane++) result = values[lane] > result ? values[lane] : result;
     return result;
+#endif
 }
 
 // e^x within 2 units in the last place for x ≤ 88; 0 below −87. Cody and Waite's reduction, Cephes' polynomial.

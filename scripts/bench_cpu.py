@@ -1,0 +1,177 @@
+"""What the native kernels cost on this CPU, beside torch's and the memory's bandwidth: tables in docs/performance.md.
+
+`python -m scripts.bench_cpu`. Products and attention by themselves, ours and torch's in turns. Times are the best of
+many, for other programs only ever add to them; on a busy machine, `--cpu-time` counts the processor time of one thread
+instead. `bench_cpu_steps.py` has whole steps of a model.
+"""
+
+import argparse
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+import torch
+
+from mem_cache.kv_pool import KVPool
+from srt.layers.attention import native, torch_native
+from srt.layers.attention.backend import AttentionShape
+from srt.layers.native.linear import NativeLinear
+from srt.layers.native.load import kernels
+from srt.layers.quantization.unquantized import prepare_plain
+from srt.util.quantized_weight import GROUP, QuantizedWeight
+from tests.fakes.forward_batches import Slots, Tokens, extend
+
+ROUNDS = 12
+NUM_SLOTS = 16_000
+MANY_BYTES = 80 * 2**20  # more than any cache here holds
+LINEARS = {"q, k, v": (960, 576), "gate, up": (3072, 576), "down": (576, 1536), "head": (49152, 576)}
+NUM_ROWS = (1, 4, 8, 32, 256)
+ATTENTION = (("decode", 1, 200, 1), ("decode", 32, 320, 1), ("prefill", 1, 0, 512), ("extend", 1, 1000, 64))
+
+Backend = torch_native.TorchNativeBackend | native.NativeBackend
+Clock = Callable[[], float]
+Calls = Mapping[str, Callable[[], object]]
+
+
+def main() -> None:
+    """Print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser.add_argument("--cpu-time", action="store_true", help="processor time of one thread")
+    args = parser.parse_args()
+    torch.set_num_threads(1 if args.cpu_time else args.threads)
+    clock = time.process_time if args.cpu_time else time.perf_counter
+    print(f"{torch.get_num_threads()} threads, {kernels().instructions}")
+    bandwidth = read_bandwidth(clock)
+    print(f"memory: {bandwidth / 1e9:.1f} GB/s read\n")
+    print_linears(clock)
+    print_attention(clock, bandwidth)
+
+
+def in_turns(calls: Calls, clock: Clock, rounds: int = ROUNDS) -> dict[str, float]:
+    """Seconds of each, the best of many, one after the other in every round."""
+    best = dict.fromkeys(calls, float("inf"))
+    with torch.inference_mode():
+        for _ in range(rounds):
+            for name, call in calls.items():
+                start = clock()
+                call()
+                best[name] = min(best[name], clock() - start)
+    return best
+
+
+def read_bandwidth(clock: Clock) -> float:
+    """Bytes a second: a sum over more than any cache holds."""
+    values = torch.ones(64 * 2**20)
+    return values.nbytes / in_turns({"sum": lambda: values.sum()}, clock)["sum"]
+
+
+def print_linears(clock: Clock) -> None:
+    """µs a product, weights not in the caches."""
+    print("| product | rows | oneDNN bfloat16, µs | ours, bfloat16 | ours, 4 bits | ours, 8 bits |")
+    print("|---|---|---|---|---|---|")
+    for name, (num_outputs, num_inputs) in LINEARS.items():
+        num_copies = max(MANY_BYTES // (2 * num_outputs * num_inputs), 1)
+        ways = {
+            way: [make(num_outputs, num_inputs) for _ in range(num_copies)] for way, make in _LINEARS.items()
+        }
+        for num_rows in NUM_ROWS:
+            inputs = torch.randn(num_rows, num_inputs).bfloat16()
+            calls = {way: _each(copies, inputs) for way, copies in ways.items()}
+            seconds = in_turns(calls, clock, rounds=5)
+            cells = " | ".join(f"{1e6 * seconds[way] / num_copies:.0f}" for way in ways)
+            print(f"| {name}, {num_outputs} × {num_inputs} | {num_rows} | {cells} |", flush=True)
+    print()
+
+
+def _each(
+    linears: Sequence[Callable[[torch.Tensor], torch.Tensor]], inputs: torch.Tensor
+) -> Callable[[], None]:
+    def run() -> None:
+        for linear in linears:
+            linear(inputs)
+
+    return run
+
+
+def _dense(num_outputs: int, num_inputs: int) -> torch.Tensor:
+    return torch.randn(num_outputs, num_inputs).bfloat16()
+
+
+def _four_bits(num_outputs: int, num_inputs: int) -> QuantizedWeight:
+    levels = torch.randint(0, 16, (num_outputs, num_inputs), dtype=torch.uint8)
+    ends = torch.randn(num_outputs, num_inputs // GROUP).half()
+    return QuantizedWeight(levels, ends, ends)
+
+
+def _eight_bits(num_outputs: int, num_inputs: int) -> QuantizedWeight:
+    levels = torch.randint(-127, 128, (num_outputs, num_inputs), dtype=torch.int8)
+    return QuantizedWeight(levels, torch.randn(num_outputs, num_inputs // GROUP).half(), None)
+
+
+_LINEARS: dict[str, Callable[[int, int], Callable[[torch.Tensor], torch.Tensor]]] = {
+    "oneDNN": lambda outputs, inputs: prepare_plain(_dense(outputs, inputs), None),
+    "bfloat16": lambda outputs, inputs: NativeLinear(kernels(), _dense(outputs, inputs), None),
+    "4 bits": lambda outputs, inputs: NativeLinear(kernels(), _four_bits(outputs, inputs), None),
+    "8 bits": lambda outputs, inputs: NativeLinear(kernels(), _eight_bits(outputs, inputs), None),
+}
+
+
+def print_attention(clock: Clock, bandwidth: float) -> None:
+    """µs a layer, 9 query and 3 key-value heads of 64 values."""
+    print("| attention | torch, µs | ours | GB/s of KV | share of the bandwidth | GFLOP/s |")
+    print("|---|---|---|---|---|---|")
+    for kind, num_rows, num_before, num_new in ATTENTION:
+        # As many as a server has at least: large enough for the system to use large pages.
+        num_slots = max(num_rows * (num_before + num_new) + 2, NUM_SLOTS)
+        num_layers = 12
+        pool = KVPool(
+            num_layers=num_layers,
+            num_slots=num_slots,
+            num_kv_heads=3,
+            head_dim=64,
+            dtype=torch.bfloat16,
+            device="cpu",
+        )
+        for layer in range(num_layers):
+            pool.keys(layer).normal_()
+            pool.values(layer).normal_()
+        slots = Slots(num_slots - 1)
+        slots.free_pages.sort(reverse=True)
+        sequences = [Tokens() for _ in range(num_rows)]
+        for sequence in sequences if num_before else []:
+            extend([(sequence, [0] * num_before)], slots)
+        batch = extend([(sequence, [0] * num_new) for sequence in sequences], slots)
+        vectors = [torch.randn(batch.num_tokens, heads, 64).bfloat16() for heads in (9, 3, 3)]
+
+        def attend(backend: Backend) -> Callable[[], None]:
+            def run() -> None:
+                prepared = backend.prepare(batch)  # noqa: B023 (runs before the next loop)
+                for layer in range(num_layers):  # noqa: B023
+                    shape = AttentionShape(
+                        layer=layer, num_heads=9, num_kv_heads=3, head_dim=64, window=None, scale=0.125
+                    )
+                    prepared.attend(shape, *vectors)  # noqa: B023
+
+            return run
+
+        backends: dict[str, Backend] = {
+            "torch": torch_native.make_backend(pool),
+            "ours": native.make_backend(pool),
+        }
+        seconds = in_turns({name: attend(backend) for name, backend in backends.items()}, clock)
+        torchs, ours = (seconds[name] / num_layers for name in ("torch", "ours"))
+        rate = 768 * sum(batch.seq_lens_host) / ours
+        pairs = sum(
+            new * (length - (new - 1) / 2)
+            for new, length in zip(batch.row_lens_host, batch.seq_lens_host, strict=True)
+        )
+        print(
+            f"| {kind}, {num_rows} × {num_before} + {num_new} | {torchs * 1e6:.0f} | {ours * 1e6:.0f} "
+            f"| {rate / 1e9:.1f} | {rate / bandwidth:.0%} | {4 * 576 * pairs / ours / 1e9:.0f} |",
+            flush=True,
+        )
+    print()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,202 @@
+"""What a step of a model costs on this CPU, by the way to run it, and where it goes: tables in docs/performance.md.
+
+`python -m scripts.bench_cpu_steps`. The same batch on every way, in turns; then the parts of one by themselves. Times
+are the best of many; on a busy machine, `--cpu-time` counts the processor time of one thread instead.
+"""
+
+import argparse
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from mem_cache.kv_pool import KVPool
+from srt.configs.checkpoint import find_model
+from srt.configs.load import load_model_config
+from srt.configs.model_config import ModelConfig
+from srt.distributed.collectives import LoneGroup
+from srt.distributed.rank import ALONE
+from srt.forward_batch import ForwardBatch
+from srt.layers.attention import native
+from srt.layers.native.linear import NativeLinear
+from srt.layers.native.load import kernels
+from srt.model_executor.model_runner import ModelRunner
+from srt.models.decoder import attention_shape
+from tests.fakes.forward_batches import Slots, Tokens, extend
+from tests.fakes.real_runner import make_plan
+
+ROUNDS = 7
+NUM_SLOTS = 11_000
+WAYS = {
+    "plain torch": {"attention_backend": "torch_native", "layers": "torch", "keeps_quantized": False},
+    "our attention": {"attention_backend": "native", "layers": "torch", "keeps_quantized": False},
+    "our layers": {"attention_backend": "native", "layers": "native", "keeps_quantized": False},
+    "quantised": {"attention_backend": "native", "layers": "native", "keeps_quantized": True},
+}
+
+
+Clock = Callable[[], float]
+Calls = Mapping[str, Callable[[], object]]
+
+
+def main() -> None:
+    """Print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--model-path", help="default: the default model")
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser.add_argument("--cpu-time", action="store_true", help="processor time of one thread")
+    args = parser.parse_args()
+    torch.set_num_threads(1 if args.cpu_time else args.threads)
+    clock = time.process_time if args.cpu_time else time.perf_counter
+    model = find_model(args.model_path)
+    bench = StepBench(model)
+    print(f"{model.name}, {torch.get_num_threads()} threads, {kernels().instructions}\n")
+    print("| step | " + " | ".join(f"{way}, ms" for way in bench.ways) + " |")
+    print("|---|" + "---|" * len(bench.ways))
+    for step in STEPS:
+        seconds = in_turns(bench.calls(step), clock)
+        cells = " | ".join(f"{1e3 * value:.1f}" for value in seconds.values())
+        print(f"| {step.name} | {cells} |", flush=True)
+    print()
+    for step in STEPS:
+        parts = in_turns(step_parts(bench.config, step), clock)
+        print(f"{step.name}: " + ", ".join(f"{name} {1e3 * value:.2f} ms" for name, value in parts.items()))
+
+
+def in_turns(calls: Calls, clock: Clock) -> dict[str, float]:
+    """Seconds of each, the best of many, one after the other in every round."""
+    best = dict.fromkeys(calls, float("inf"))
+    with torch.inference_mode():
+        for _ in range(ROUNDS):
+            for name, call in calls.items():
+                start = clock()
+                call()
+                best[name] = min(best[name], clock() - start)
+    return best
+
+
+@dataclass(frozen=True)
+class Step:
+    """Rows with so many tokens in the cache, and so many new ones."""
+
+    name: str
+    num_rows: int
+    num_before: int
+    num_new: int
+
+    def batch(self) -> ForwardBatch:
+        """Random tokens in neighbouring slots."""
+        slots = Slots(NUM_SLOTS - 1)
+        slots.free_pages.sort(reverse=True)
+        sequences = [Tokens() for _ in range(self.num_rows)]
+        if self.num_before:
+            for sequence in sequences:
+                extend([(sequence, [0] * self.num_before)], slots)
+        ids = torch.randint(0, 1000, (self.num_new,)).tolist()
+        return extend([(sequence, ids) for sequence in sequences], slots)
+
+
+STEPS = (
+    Step("decode of 1 with 200", 1, 200, 1),
+    Step("decode of 8 with 320", 8, 320, 1),
+    Step("decode of 32 with 320", 32, 320, 1),
+    Step("prefill of 256", 1, 0, 256),
+)
+
+
+class StepBench:
+    """One runner a way, all of the same checkpoint."""
+
+    def __init__(self, model: Path) -> None:
+        self.config = load_model_config(model)
+        is_gguf = self.config.checkpoint_format == "gguf"
+        self.ways = [way for way in WAYS if is_gguf or way != "quantised"]
+        self._runners = {way: self._load(WAYS[way]) for way in self.ways}
+
+    def calls(self, step: Step) -> dict[str, Callable[[], object]]:
+        """The step on each runner."""
+        batch = step.batch()
+
+        def run(runner: ModelRunner) -> Callable[[], object]:
+            return lambda: runner.forward(batch)
+
+        return {way: run(runner) for way, runner in self._runners.items()}
+
+    def _load(self, way: dict[str, object]) -> ModelRunner:
+        plan = make_plan(
+            dtype="bfloat16",
+            num_threads=torch.get_num_threads(),
+            context_length=2048,
+            max_total_tokens=NUM_SLOTS,
+            mem_fraction_static=0.5,
+            **way,
+        )
+        runner = ModelRunner.load(
+            config=self.config, plan=plan, rank=ALONE, group=LoneGroup(), load_format="auto", seed=0
+        )
+        runner.size_pool()
+        fill(runner)
+        return runner
+
+
+def fill(runner: ModelRunner) -> None:
+    """Write every slot: memory that was never touched costs nothing to read."""
+    slots = Slots(NUM_SLOTS - 1)
+    slots.free_pages.sort(reverse=True)
+    for _ in range((NUM_SLOTS - 1) // 512):
+        runner.forward(extend([(Tokens(), list(range(512)))], slots))
+
+
+def step_parts(config: ModelConfig, step: Step) -> dict[str, Callable[[], object]]:
+    """The large parts of a step on our layers in bfloat16, each for all layers."""
+    batch = step.batch()
+    head_dim, layers = config.head_dim, range(config.num_layers)
+    pool = KVPool(
+        num_layers=config.num_layers,
+        num_slots=NUM_SLOTS,
+        num_kv_heads=config.num_kv_heads,
+        head_dim=head_dim,
+        dtype=torch.bfloat16,
+        device="cpu",
+    )
+    for layer in layers:
+        pool.keys(layer).normal_()
+        pool.values(layer).normal_()
+    heads = (config.num_heads, config.num_kv_heads, config.num_kv_heads)
+    vectors = [torch.randn(batch.num_tokens, number, head_dim).bfloat16() for number in heads]
+    backend = native.make_backend(pool)
+    shapes = [attention_shape(layer, config, ALONE) for layer in layers]
+
+    def attend() -> None:
+        prepared = backend.prepare(batch)
+        for shape in shapes:
+            prepared.attend(shape, *vectors)
+
+    hidden, features = config.hidden_size, config.intermediate_size
+    sizes = {
+        "qkv": (sum(heads) * head_dim, hidden),
+        "out": (hidden, config.num_heads * head_dim),
+        "gate and up": (2 * features, hidden),
+        "down": (hidden, features),
+    }
+    parts: dict[str, Callable[[], object]] = {"attention": attend}
+    for name, (num_outputs, num_inputs) in sizes.items():
+        linears = [
+            NativeLinear(kernels(), torch.randn(num_outputs, num_inputs).bfloat16(), None) for _ in layers
+        ]
+        inputs = torch.randn(batch.num_tokens, num_inputs).bfloat16()
+        parts[name] = _multiply_each(linears, inputs)
+    head = NativeLinear(kernels(), torch.randn(config.vocab_size, hidden).bfloat16(), None)
+    sampled = torch.randn(batch.num_rows, hidden).bfloat16()
+    parts["head"] = lambda: head(sampled)
+    return parts
+
+
+def _multiply_each(linears: list[NativeLinear], inputs: torch.Tensor) -> Callable[[], object]:
+    return lambda: [linear(inputs) for linear in linears]
+
+
+if __name__ == "__main__":
+    main()
