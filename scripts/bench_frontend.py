@@ -1,0 +1,239 @@
+"""How much the processes around the model can carry: a sweep of streams over a server without a model.
+
+    .venv/bin/python scripts/bench_frontend.py --streams 16,64,256,1024 --workers 1,2 --step-ms 20
+
+Starts a server with `--load-format mock` for each number of front processes, lets so many streams run at once, and
+prints a row for each point of the sweep: tokens/s, and what they would be if nothing but the steps took time (`ideal`);
+requests a step (`batch`); time to the first token, time per token, tokens per event; processor time per token of the
+front (all processes that serve HTTP), the detokenizer, the scheduler, and this client. Where tokens/s falls behind the
+ideal is the ceiling; TTFT rises first. With `--plot FILE` the curves are drawn, if matplotlib is installed.
+"""
+
+import argparse
+import dataclasses
+import importlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.error import URLError
+from urllib.request import urlopen
+
+import uvloop
+
+from bench_client import Target, send_all
+from bench_figures import cpu_seconds, summarise
+from bench_serving import Workload, make_bodies
+
+START_TIMEOUT_S = 120.0
+WARM_UP = Workload("completions", 4, 8, 32, 16)
+COLUMNS = {
+    "workers": "{:.0f}",
+    "streams": "{:.0f}",
+    "tokens/s": "{:,.0f}",
+    "ideal": "{:,.0f}",
+    "batch": "{:.1f}",
+    "TTFT p50": "{:,.0f}",
+    "p99": "{:,.0f}",
+    "TPOT p50": "{:.1f}",
+    "p99 ": "{:.1f}",
+    "tok/event": "{:.2f}",
+    "front us": "{:.1f}",
+    "detok us": "{:.1f}",
+    "sched us": "{:.1f}",
+    "client us": "{:.1f}",
+    "errors": "{:.0f}",
+}
+ROLES = ("front", "detok", "sched")
+
+
+@dataclasses.dataclass(frozen=True)
+class MockServer:
+    """One that runs."""
+
+    target: Target
+    pid: int
+
+    def num_turns(self) -> int:
+        """Steps of the scheduler so far."""
+        with urlopen(f"{self.target.url}/server_info", timeout=30) as response:
+            return int(json.load(response)["internal_states"][0]["turn"])
+
+
+@contextmanager
+def mock_server(options: argparse.Namespace, num_workers: int) -> Iterator[MockServer]:
+    """A server on a free port while the context lasts. What it says goes to a file that is shown if it fails."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = int(probe.getsockname()[1])
+    command = [sys.executable, "-m", "launch_server", "--port", str(port), "--load-format", "mock"]
+    command += ["--mock-step-ms", str(options.step_ms), "--tokenizer-worker-num", str(num_workers)]
+    command += ["--max-running-requests", str(max(options.streams)), "--log-level", "warning"]
+    with tempfile.TemporaryFile() as log:
+        process = subprocess.Popen(
+            [*command, *options.server_flag],
+            cwd=Path(__file__).resolve().parent.parent,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+        )
+        try:
+            target = Target(f"http://127.0.0.1:{port}", None)
+            if not _is_up(target, process):
+                log.seek(0)
+                raise SystemExit(f"the server did not start:\n{log.read().decode(errors='replace')}")
+            yield MockServer(target, process.pid)
+        finally:
+            if process.poll() is None:
+                process.send_signal(signal.SIGTERM)
+                process.wait(60)
+
+
+def _is_up(target: Target, process: "subprocess.Popen[bytes]") -> bool:
+    deadline = time.monotonic() + START_TIMEOUT_S
+    while process.poll() is None and time.monotonic() < deadline:
+        try:
+            with urlopen(f"{target.url}/health", timeout=5):
+                return True
+        except (URLError, OSError):
+            time.sleep(0.1)
+    return False
+
+
+def measure(
+    options: argparse.Namespace, server: MockServer, num_workers: int, num_streams: int
+) -> dict[str, float]:
+    """One point of the sweep."""
+    num_requests = num_streams * options.requests_per_stream
+    workload = Workload(options.api, num_streams, num_requests, options.input_len, options.output_len)
+    requests = [
+        server.target.encode(options.api, body) for body in make_bodies(options, workload, num_streams)
+    ]
+    turns, cpu, own_cpu = server.num_turns(), cpu_seconds(server.pid), time.process_time()
+    started = time.perf_counter()
+    answers = uvloop.run(send_all(server.target, requests, num_streams, options.timeout, lambda answer: None))
+    duration_s = time.perf_counter() - started
+    own_cpu = time.process_time() - own_cpu
+    used = {name: after - cpu.get(name, 0.0) for name, after in cpu_seconds(server.pid).items()}
+    turns = server.num_turns() - turns
+    run = summarise(answers, duration_s, {})
+    num_tokens = max(run["output_tokens"], 1)
+    row = {
+        "workers": num_workers,
+        "streams": num_streams,
+        "tokens/s": run["output_tokens_per_s"],
+        "ideal": 1000 * num_streams / options.step_ms if options.step_ms else float("nan"),
+        "batch": num_tokens / max(turns, 1),
+        "TTFT p50": run["ttft_ms"].get("p50", float("nan")),
+        "p99": run["ttft_ms"].get("p99", float("nan")),
+        "TPOT p50": run["tpot_ms"].get("p50", float("nan")),
+        "p99 ": run["tpot_ms"].get("p99", float("nan")),
+        "tok/event": run["tokens_per_event"] or float("nan"),
+        "client us": 1e6 * own_cpu / num_tokens,
+        "errors": run["num_errors"],
+    }
+    for role in ROLES:
+        seconds = sum(spent for name, spent in used.items() if role_of(name) == role)
+        row[f"{role} us"] = 1e6 * seconds / num_tokens
+    if run["first_error"]:
+        print(f"first error at {num_streams} streams: {run['first_error']}", file=sys.stderr)
+    return row
+
+
+def role_of(title: str) -> str:
+    """Which column a process of the server belongs to."""
+    if "scheduler" in title:
+        return "sched"
+    if "detokenizer" in title:
+        return "detok"
+    return "front" if "launch_server" in title or "tokenizer_worker" in title else "other"
+
+
+def render_rows(rows: Sequence[dict[str, float]]) -> str:
+    """The table; times are in milliseconds, processor time in microseconds per token."""
+    cells = [list(COLUMNS)] + [[shape.format(row[name]) for name, shape in COLUMNS.items()] for row in rows]
+    widths = [max(len(line[column]) for line in cells) for column in range(len(COLUMNS))]
+    return "\n".join(
+        "  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)) for line in cells
+    )
+
+
+def plot(rows: Sequence[dict[str, float]], path: Path) -> None:
+    """Tokens/s, TTFT and tokens per event over the number of streams, a curve for each number of workers."""
+    pyplot: Any = importlib.import_module("matplotlib.pyplot")
+    figure, axes = pyplot.subplots(1, 3, figsize=(14, 4))
+    for axis, name in zip(axes, ("tokens/s", "TTFT p50", "tok/event"), strict=True):
+        for num_workers in sorted({row["workers"] for row in rows}):
+            own = [row for row in rows if row["workers"] == num_workers]
+            label = f"{num_workers:.0f} front process{'es' if num_workers > 1 else ''}"
+            axis.plot([row["streams"] for row in own], [row[name] for row in own], marker="o", label=label)
+        axis.set(xlabel="streams", title=name, xscale="log")
+        axis.legend()
+    figure.tight_layout()
+    figure.savefig(path)
+
+
+def _numbers(text: str) -> list[int]:
+    return [int(part) for part in text.split(",")]
+
+
+def parse_options(argv: Sequence[str] | None) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--streams", type=_numbers, default=[16, 64, 256, 1024], help="At once, for each row."
+    )
+    parser.add_argument("--workers", type=_numbers, default=[1], help="Processes that serve HTTP.")
+    parser.add_argument("--step-ms", type=float, default=20.0)
+    parser.add_argument("--api", choices=("completions", "chat"), default="chat")
+    parser.add_argument("--input-len", type=int, default=32)
+    parser.add_argument("--output-len", type=int, default=128)
+    parser.add_argument("--requests-per-stream", type=int, default=2, help="One behind the other.")
+    parser.add_argument("--timeout", type=float, default=300.0, help="Seconds for one request.")
+    parser.add_argument(
+        "--server-flag", action="append", default=[], help="Passed on, as --server-flag=--page-size=16."
+    )
+    parser.add_argument("--json", type=Path, help="Write the rows here.")
+    parser.add_argument("--plot", type=Path, help="Draw the curves here (PNG or SVG).")
+    parser.set_defaults(model="mock", vocab_size=32000, no_ignore_eos=False, extra_body={})
+    return parser.parse_args(argv)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Exit code 1 when a request failed."""
+    options = parse_options(argv)
+    rows = []
+    for num_workers in options.workers:
+        with mock_server(options, num_workers) as server:
+            bodies = make_bodies(options, WARM_UP, seed=0)
+            requests = [server.target.encode(WARM_UP.api, body) for body in bodies]
+            uvloop.run(send_all(server.target, requests, WARM_UP.concurrency, 60.0, lambda answer: None))
+            for num_streams in options.streams:
+                rows.append(measure(options, server, num_workers, num_streams))
+                print(
+                    f"{num_workers} workers, {num_streams} streams: {rows[-1]['tokens/s']:,.0f} tokens/s",
+                    file=sys.stderr,
+                )
+    print(
+        f"a step takes {options.step_ms:g} ms; {options.api}, {options.output_len} tokens an answer; "
+        f"{os.cpu_count()} cores"
+    )
+    print(render_rows(rows))
+    if options.json is not None:
+        options.json.write_text(json.dumps(rows, indent=2) + "\n", encoding="utf-8")
+    if options.plot is not None:
+        plot(rows, options.plot)
+    return int(any(row["errors"] for row in rows))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

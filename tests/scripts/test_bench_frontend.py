@@ -1,0 +1,28 @@
+import pytest
+
+from bench_frontend import COLUMNS, parse_options, render_rows, role_of
+
+
+@pytest.mark.parametrize(
+    ("title", "role"),
+    [
+        ("lockstep::scheduler_DP1_TP0 [12]", "sched"),
+        ("lockstep::detokenizer [12]", "detok"),
+        ("lockstep::tokenizer_worker_1 [12]", "front"),
+        ("python -m launch_server --port 1 [12]", "front"),
+        ("lockstep::grammar_compiler [12]", "other"),
+    ],
+)
+def test_each_process_has_its_column(title: str, role: str) -> None:
+    assert role_of(title) == role
+
+
+def test_a_row_has_a_cell_under_each_heading() -> None:
+    heading, cells = render_rows([dict.fromkeys(COLUMNS, 1.5)]).splitlines()
+    assert len(heading) == len(cells)
+    assert len(cells.split()) == len(COLUMNS)
+
+
+def test_sweeps_are_lists_of_numbers() -> None:
+    options = parse_options(["--streams", "16,1024", "--workers", "1,2"])
+    assert (options.streams, options.workers) == ([16, 1024], [1, 2])
