@@ -5,19 +5,22 @@ from itertools import combinations
 from typing import Any
 
 from srt.constrained.json_keywords import TYPES, has_type
-from srt.constrained.json_types import Schema
+from srt.constrained.json_types import Narrowed, Schema
 
 _ALL = frozenset(TYPES) - {"integer"}
 
 
 def are_exclusive(alternatives: Sequence[Schema], definitions: Mapping[str, Schema]) -> bool:
-    """Of rewritten schemas. By their types, their fixed values, or a property that tells them apart."""
+    """Of rewritten schemas. By their types, their fixed values, or a property that tells them apart.
+
+    What the grammar of one lets through must not match another as the client wrote it.
+    """
     return all(_exclude(one, other, definitions) for one, other in combinations(alternatives, 2))
 
 
 def _exclude(one: Schema, other: Schema, definitions: Mapping[str, Schema]) -> bool:
     first, second = _resolved(one, definitions), _resolved(other, definitions)
-    if not (_types(first) & _types(second)):
+    if not (_types(first) & _original_types(second) or _types(second) & _original_types(first)):
         return True
     if isinstance(first, bool) or isinstance(second, bool):
         return False
@@ -55,8 +58,17 @@ def _resolved(schema: Schema, definitions: Mapping[str, Schema]) -> Schema:
     return True
 
 
+def _original_types(schema: Schema) -> frozenset[str]:
+    """Of what may match the schema that the client wrote."""
+    if isinstance(schema, Narrowed):
+        return _ALL
+    if isinstance(schema, dict) and "anyOf" in schema:
+        return frozenset[str]().union(*(_original_types(each) for each in schema["anyOf"]))
+    return _types(schema)
+
+
 def _types(schema: Schema) -> frozenset[str]:
-    """Of what may match; integers count as numbers."""
+    """Of what may match the rewritten one; integers count as numbers."""
     if isinstance(schema, bool):
         return _ALL if schema else frozenset()
     if "enum" in schema:

@@ -21,7 +21,7 @@ from srt.constrained.json_keywords import (
     has_type,
     keywords_of,
 )
-from srt.constrained.json_types import REWRITERS, Schema, Unenforceable
+from srt.constrained.json_types import REWRITERS, Narrowed, Schema, Unenforceable
 from srt.errors import InvalidRequest
 
 MAX_DEPTH = 64
@@ -109,6 +109,7 @@ class _Rewriter:
         json_types = _types(schema, place)
         if json_types is None:
             return True
+        make = dict[str, Any] if "type" in schema else Narrowed
         variants: list[Schema] = []
         for json_type in json_types:
             own = {name: value for name, value in schema.items() if name in keywords_of(json_type)}
@@ -118,7 +119,7 @@ class _Rewriter:
                 if rewriter
                 else {}
             )
-            variants.append({"type": json_type, **keywords})
+            variants.append(make({"type": json_type, **keywords}))
         return variants[0] if len(variants) == 1 else {"anyOf": variants}
 
     def _definition(self, reference: Any, place: str, depth: int) -> str:

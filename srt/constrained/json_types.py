@@ -1,15 +1,25 @@
 """What a schema may say of values of one type, in the words that the back end keeps to."""
 
 import math
+import re
 from collections.abc import Callable, Mapping
+from fractions import Fraction
 from typing import Any
 
 from srt.constrained.json_keywords import ENFORCED_FORMATS, OTHER_FORMATS
 from srt.constrained.pattern_check import pattern_problem
 
 Schema = bool | dict[str, Any]
+
+
+class Narrowed(dict[str, Any]):
+    """A rewritten schema of one type. The original named none, so it allows all values of other types, too."""
+
+
 # A subschema and its place, to the same rewritten.
 Rewrite = Callable[[Any, str], Schema]
+# What JSON may spell as it is, byte by byte.
+_PLAIN_NAME = re.compile(r"[ !#-\[\]-~]*")
 _MIN_INT64, _MAX_INT64 = -(2**63), 2**63 - 1
 
 
@@ -49,6 +59,7 @@ def rewrite_number(schema: Mapping[str, Any], place: str, rewrite: Rewrite) -> d
         _whole_step(step, place)
         return {"type": "integer", **rewrite_integer(schema, place, rewrite)}
     bounds = {name: _number(schema, name, place) for name in _BOUNDS}
+    _check_room(bounds, place)
     return {name: value for name, value in bounds.items() if value is not None}
 
 
@@ -62,10 +73,10 @@ def rewrite_integer(schema: Mapping[str, Any], place: str, rewrite: Rewrite) -> 
     if bounds["exclusiveMaximum"] is not None:
         highest.append(math.ceil(bounds["exclusiveMaximum"]) - 1)
     kept: dict[str, Any] = {}
-    if lowest and max(lowest) >= _MIN_INT64:
-        kept["minimum"] = max(lowest)
-    if highest and min(highest) <= _MAX_INT64:
-        kept["maximum"] = min(highest)
+    if lowest:
+        kept["minimum"] = max(*lowest, _MIN_INT64)
+    if highest:
+        kept["maximum"] = min(*highest, _MAX_INT64)
     if kept.get("minimum", 0) > _MAX_INT64 or kept.get("maximum", 0) < _MIN_INT64:
         raise Unenforceable(place, "bounds beyond 64 bits cannot be enforced")
     step = _number(schema, "multipleOf", place)
@@ -109,6 +120,12 @@ def rewrite_object(schema: Mapping[str, Any], place: str, rewrite: Rewrite) -> d
     kept: dict[str, Any] = {"properties": properties, "additionalProperties": others, "required": required}
     if patterns:
         _add_pattern(kept, patterns, schema, place, rewrite)
+    for name in properties:
+        if others is not False and not _PLAIN_NAME.fullmatch(name):
+            # The back end would let it come as one of the others, or break a string at its quote.
+            raise Unenforceable(
+                place, f"property {name!r} beside additional ones cannot be enforced: only plain ASCII names"
+            )
     names = schema.get("propertyNames", True)
     if names is not True:
         if properties or patterns:
@@ -175,6 +192,28 @@ def _add_property_counts(kept: dict[str, Any], schema: Mapping[str, Any], place:
         kept["minProperties"] = least
     if "maxProperties" in schema:
         kept["maxProperties"] = _count(schema, "maxProperties", place)
+
+
+def _check_room(bounds: Mapping[str, int | float | None], place: str) -> None:
+    """The back end writes six decimals at most; where there is no such number, it would write none."""
+    lowest = [
+        _millionths(bounds["minimum"], math.ceil),
+        _millionths(bounds["exclusiveMinimum"], math.floor, 1),
+    ]
+    highest = [
+        _millionths(bounds["maximum"], math.floor),
+        _millionths(bounds["exclusiveMaximum"], math.ceil, -1),
+    ]
+    least, most = (
+        [each for each in lowest if each is not None],
+        [each for each in highest if each is not None],
+    )
+    if least and most and max(least) > min(most):
+        raise Unenforceable(place, "no number with up to six decimals lies between the bounds")
+
+
+def _millionths(bound: int | float | None, rounded: Callable[[Fraction], int], beyond: int = 0) -> int | None:
+    return None if bound is None else rounded(Fraction(str(bound)) * 10**6) + beyond
 
 
 def _required(schema: Mapping[str, Any], place: str) -> list[str]:

@@ -21,6 +21,9 @@ MAX_WHITESPACE = 16
 # for all; ambiguous ones, in which every text can be read in many ways, take ever longer for each.
 TRIAL_TOKENS = 256
 TRIAL_LIMIT_S = 2.0
+# What xgrammar has for a character of a string with `minLength` or `maxLength`, and what JSON allows. In what a schema
+# quotes, quotation marks are escaped once more.
+_LAX_CHARACTER, _STRICT_CHARACTER = r"[^\"\\\r\n]", r"[^\0-\x1f\"\\\r\n]"
 # It may quote the whole grammar.
 LONGEST_REASON = 500
 
@@ -55,13 +58,17 @@ class XGrammarCompiler:
     def _compile(self, spec: GrammarSpec) -> xgrammar.CompiledGrammar:
         match spec.kind:
             case "json_schema":
-                return self._compiler.compile_json_schema(spec.text, max_whitespace_cnt=MAX_WHITESPACE)
+                return self._compiler.compile_grammar(
+                    _strict(xgrammar.Grammar.from_json_schema(spec.text, max_whitespace_cnt=MAX_WHITESPACE))
+                )
             case "regex":
                 return self._compiler.compile_regex(spec.text)
             case "ebnf":
                 return self._compiler.compile_grammar(spec.text)
             case "structural_tag":
-                return self._compiler.compile_structural_tag(spec.text)
+                return self._compiler.compile_grammar(
+                    _strict(xgrammar.Grammar.from_structural_tag(spec.text))
+                )
 
 
 class XGrammarLoader:
@@ -117,6 +124,14 @@ class XGrammarMatcher:
     def advance_text(self, text: bytes) -> bool:
         """Take a text."""
         return bool(self._matcher.accept_string(text))
+
+
+def _strict(grammar: xgrammar.Grammar) -> xgrammar.Grammar:
+    """With strings of a certain length as strict as all others."""
+    text = str(grammar)
+    if _LAX_CHARACTER not in text:
+        return grammar
+    return xgrammar.Grammar.from_ebnf(text.replace(_LAX_CHARACTER, _STRICT_CHARACTER))
 
 
 def _tokenizer_info(vocabulary: Vocabulary) -> xgrammar.TokenizerInfo:

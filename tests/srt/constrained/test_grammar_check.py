@@ -11,14 +11,14 @@ from srt.errors import InvalidRequest
 from tests.fakes.grammar_walk import allows, compiled
 
 
-@pytest.mark.parametrize(
-    "pattern", ["", "^ab$", "a|b", "^a$|^b$", r"\^\$", "[$^]", "(?:a|b)+", "(?P<n>a)", "[]a]"]
-)
+@pytest.mark.parametrize("pattern", ["", "^ab$", "a|b", "^a$|^b$", r"\^\$", "[$^]", "(?:a|b)+", "(?P<n>a)"])
 def test_a_pattern_that_means_what_it_says(pattern: str) -> None:
     assert pattern_problem(pattern, in_json=False) is None
 
 
-@pytest.mark.parametrize("pattern", ["a^b", "a$b", "(^a)", "(?i)a", "(?=a)b", "a(?!b)", "(?<=a)b", "(?<!a)b"])
+@pytest.mark.parametrize(
+    "pattern", ["a^b", "a$b", "(^a)", "(?i)a", "(?=a)b", "a(?!b)", "(?<=a)b", "(?<!a)b", "[]a]", "[^]a]"]
+)
 def test_what_the_back_end_would_ignore_is_refused(pattern: str) -> None:
     assert pattern_problem(pattern, in_json=False) is not None
 
@@ -34,6 +34,14 @@ def test_what_the_back_end_would_ignore_is_refused(pattern: str) -> None:
         (r"\x22", False),
         ('["a]', False),
         (r"\u005c", False),
+        (r"a\tb", False),
+        ("\n", False),
+        (r"\x1f", False),
+        (r"[\x00-\x1f]", False),
+        (r"[\b]", False),
+        (r"[ \t]", True),
+        (r"[\w\n]", True),
+        (r"[^\t]", True),
     ],
 )
 def test_a_pattern_inside_json_cannot_write_what_must_be_escaped(pattern: str, is_fine: bool) -> None:

@@ -45,6 +45,8 @@ def grammar_of(schema: Any) -> Any:
         {"type": "integer", "minimum": -7.5, "exclusiveMaximum": 3.2},
         {"type": "number", "minimum": 0.1, "maximum": 0.3},
         {"type": "number", "exclusiveMinimum": -1.05, "exclusiveMaximum": -1},
+        {"type": "number", "exclusiveMinimum": 0.5, "exclusiveMaximum": 0.500002},
+        {"type": "object", "properties": {"é\n": INTEGER, '"': INTEGER}, "required": ["é\n", '"']},
         {"type": "integer", "multipleOf": 7},
         {"type": "number", "multipleOf": 3, "minimum": 0.5, "maximum": 40},
         {"minimum": 3},
@@ -112,6 +114,14 @@ def test_what_is_let_through_is_valid(schema: Any) -> None:
         ({"allOf": [INTEGER, {"maximum": 3}]}, "`allOf`"),
         ({"oneOf": [INTEGER, {"type": "number"}]}, "`oneOf`"),
         ({"oneOf": [CIRCLE, CIRCLE]}, "`oneOf`"),
+        ({"oneOf": [{"minimum": 3}, {"type": "string"}]}, "`oneOf`"),
+        ({"oneOf": [{"minimum": 3}, {"maxLength": 3}]}, "`oneOf`"),
+        ({"oneOf": [{"type": "null"}, {"$ref": "#/$defs/C"}], "$defs": {"C": {"maxLength": 3}}}, "`oneOf`"),
+        ({"type": "number", "minimum": 1e-7, "maximum": 2e-7}, "between the bounds"),
+        ({"type": "number", "exclusiveMinimum": 0.5, "exclusiveMaximum": 0.500001}, "between the bounds"),
+        ({"properties": {'a"': INTEGER}, "additionalProperties": True}, "plain ASCII names"),
+        ({"properties": {"é": INTEGER}, "additionalProperties": SHORT}, "plain ASCII names"),
+        ({"required": ["\n"], "additionalProperties": True}, "plain ASCII names"),
         ({"type": "integer", "anyOf": [{"minimum": 10}, {"maximum": -10}]}, "`anyOf` beside `type`"),
         ({"enum": ["a", "bbbb"], "maxLength": 2}, "`enum` beside `maxLength`"),
         ({"const": 1, "type": "string"}, "`const`"),
@@ -158,3 +168,33 @@ def test_listed_properties_come_in_their_order_and_alone() -> None:
     assert allows(grammar, '{"a": 1, "b": 2}')
     assert not allows(grammar, '{"b": 2, "a": 1}')
     assert not allows(grammar, '{"a": 1, "z": 2}')
+
+
+@pytest.mark.parametrize("limit", [{"minLength": 1}, {"maxLength": 9}, {"minLength": 1, "maxLength": 9}])
+@pytest.mark.parametrize("as_name", [False, True])
+def test_a_string_of_a_certain_length_is_json_too(limit: dict[str, int], as_name: bool) -> None:
+    string = {"type": "string", **limit}
+    schema = (
+        {"type": "object", "propertyNames": string, "additionalProperties": INTEGER} if as_name else string
+    )
+    grammar = grammar_of(schema)
+    for text in ("a", "\x7f é", "[^", "日本"):
+        assert allows(grammar, f'{{"{text}": 1}}' if as_name else f'"{text}"')
+    for text in ("\t", "a\x00", "\x1f", "a\nb", '"', "\\"):
+        assert not allows(grammar, f'{{"{text}": 1}}' if as_name else f'"{text}"')
+
+
+def test_what_is_quoted_stays_beside_a_string_of_a_certain_length() -> None:
+    odd = '[^"\\\r\n]'
+    grammar = grammar_of({"type": "object", "properties": {odd: SHORT, "b": {"const": odd}}})
+    assert allows(grammar, json.dumps({odd: "abc", "b": odd}, ensure_ascii=False))
+
+
+@pytest.mark.parametrize(
+    "bounds", [{"minimum": 0, "maximum": 2**64 - 1}, {"minimum": -(2**70), "maximum": 5}]
+)
+def test_integers_are_within_64_bits_where_a_bound_is_not(bounds: dict[str, int]) -> None:
+    grammar = grammar_of({"type": "integer", **bounds})
+    assert allows(grammar, "5")
+    assert not allows(grammar, "118446744073709551616")
+    assert not allows(grammar, "-11180591620717411303424")
