@@ -106,9 +106,9 @@ void write_new(const AttentionBatch& batch, const AttentionShape& shape, const A
 template <typename Value>
 void attend_together(const AttentionBatch& batch, const AttentionShape& shape, const AttentionInputs& inputs,
                      Work& work) {
-#pragma omp single
+#pragma omp single nowait
     plan_work(batch, shape, batch.num_threads, work);
-    write_new<Value>(batch, shape, inputs);
+    write_new<Value>(batch, shape, inputs);  // ends with a barrier: the plan is there, too
     static thread_local std::vector<float> buffer;
     const size_t scratch_size = TileAttention<Value>::scratch_floats(work.max_rows, shape.head_dim);
     TileAttention<Value> attention(batch, shape, inputs, work.max_rows, grown(buffer, scratch_size));

@@ -40,12 +40,24 @@ void normalise(const BFloat16* inputs, const BFloat16* weight, float eps, int wi
         store(outputs + start, load(inputs + start) * factor * load(weight + start));
 }
 
-void normalise_together(const BFloat16* stream, const BFloat16* weight, const LayerWeights& layer, int num_tokens,
-                        BFloat16* outputs) {
+// A barrier costs more than so many tokens' norms and gates: then every thread computes them for itself.
+constexpr int FEW_TOKENS = 2;
+
+// To be called by every thread of a team, as all that ends in _together. Gives what this thread may read.
+const BFloat16* normalise_together(const BFloat16* stream, const BFloat16* weight, const LayerWeights& layer,
+                                   int num_tokens, BFloat16* shared) {
     const int64_t width = layer.hidden_size;
+    if (num_tokens <= FEW_TOKENS) {
+        static thread_local std::vector<BFloat16> own;
+        BFloat16* outputs = grown(own, num_tokens * width);
+        for (int64_t token = 0; token < num_tokens; token++)
+            normalise(stream + token * width, weight, layer.eps, int(width), outputs + token * width);
+        return outputs;
+    }
 #pragma omp for schedule(static)
     for (int token = 0; token < num_tokens; token++)
-        normalise(stream + token * width, weight, layer.eps, int(width), outputs + token * width);
+        normalise(stream + token * width, weight, layer.eps, int(width), shared + token * width);
+    return shared;
 }
 
 // Value i turns with value i + rotary_dim / 2; what lies beyond rotary_dim stays. The sines' first half is negated.
@@ -80,20 +92,36 @@ void rotate_together(const LayerWeights& layer, const LayerBatch& batch, BFloat1
     }
 }
 
-void gate_together(const BFloat16* gate_up, int num_tokens, int num_features, BFloat16* outputs) {
+void gate(const BFloat16* gate, const BFloat16* up, int first, int end, BFloat16* outputs) {
+    for (int index = first; index < end; index += LANES) {
+        const Floats values = load(gate + index);
+        const Floats silu = values / (1.0f + exponential(-values));
+        store(outputs + index, silu * load(up + index));
+    }
+}
+
+// The same: gives what this thread may read.
+const BFloat16* gate_together(const BFloat16* gate_up, int num_tokens, int64_t num_features, BFloat16* shared) {
+    if (num_tokens <= FEW_TOKENS) {
+        static thread_local std::vector<BFloat16> own;
+        BFloat16* outputs = grown(own, num_tokens * num_features);
+        for (int64_t token = 0; token < num_tokens; token++) {
+            const BFloat16* from = gate_up + token * 2 * num_features;
+            gate(from, from + num_features, 0, int(num_features), outputs + token * num_features);
+        }
+        return outputs;
+    }
     constexpr int piece_size = 256;
-    const int num_pieces = (num_features + piece_size - 1) / piece_size;
+    const int num_pieces = int(num_features + piece_size - 1) / piece_size;
 #pragma omp for schedule(static)
     for (int piece = 0; piece < num_tokens * num_pieces; piece++) {
         const int64_t token = piece / num_pieces;
-        const int first = piece % num_pieces * piece_size, end = std::min(first + piece_size, num_features);
-        const BFloat16* gate = gate_up + token * 2 * num_features;
-        for (int index = first; index < end; index += LANES) {
-            const Floats values = load(gate + index);
-            const Floats silu = values / (1.0f + exponential(-values));
-            store(outputs + token * num_features + index, silu * load(gate + num_features + index));
-        }
+        const int first = piece % num_pieces * piece_size;
+        const BFloat16* from = gate_up + token * 2 * num_features;
+        gate(from, from + num_features, first, std::min(first + piece_size, int(num_features)),
+             shared + token * num_features);
     }
+    return shared;
 }
 
 // Buffers of one forward pass, kept by the thread that calls. Their pages are mapped once.
@@ -122,8 +150,9 @@ void attend_block_together(const LayerWeights& layer, const LayerBatch& batch, c
     const int num_tokens = batch.attention->num_tokens;
     const int64_t query_size = int64_t(shape.num_heads) * shape.head_dim;
     const int64_t key_size = int64_t(shape.num_kv_heads) * shape.head_dim, stride = query_size + 2 * key_size;
-    BFloat16 *normed = buffers.normed.data(), *qkv = buffers.qkv.data(), *attended = buffers.attended.data();
-    normalise_together(stream, layer.attention_norm, layer, num_tokens, normed);
+    BFloat16 *qkv = buffers.qkv.data(), *attended = buffers.attended.data();
+    const BFloat16* normed =
+        normalise_together(stream, layer.attention_norm, layer, num_tokens, buffers.normed.data());
     multiply_together(layer.qkv, normed, layer.hidden_size, num_tokens, qkv, stride, false);
     rotate_together(layer, batch, qkv, stride);
     const AttentionInputs inputs{qkv,    qkv + query_size, qkv + query_size + key_size, attended,
@@ -135,10 +164,10 @@ void attend_block_together(const LayerWeights& layer, const LayerBatch& batch, c
 void mlp_block_together(const LayerWeights& layer, const LayerBatch& batch, const BFloat16* stream, BFloat16* outputs,
                         bool adds, Buffers& buffers) {
     const int num_tokens = batch.attention->num_tokens, num_features = layer.down.num_inputs;
-    BFloat16 *normed = buffers.normed.data(), *gate_up = buffers.gate_up.data(), *gated = buffers.gated.data();
-    normalise_together(stream, layer.mlp_norm, layer, num_tokens, normed);
+    BFloat16* gate_up = buffers.gate_up.data();
+    const BFloat16* normed = normalise_together(stream, layer.mlp_norm, layer, num_tokens, buffers.normed.data());
     multiply_together(layer.gate_up, normed, layer.hidden_size, num_tokens, gate_up, 2 * num_features, false);
-    gate_together(gate_up, num_tokens, num_features, gated);
+    const BFloat16* gated = gate_together(gate_up, num_tokens, num_features, buffers.gated.data());
     multiply_together(layer.down, gated, num_features, num_tokens, outputs, layer.hidden_size, adds);
 }
 

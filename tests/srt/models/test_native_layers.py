@@ -74,6 +74,40 @@ def test_a_sequences_logits_are_the_same_bits_alone_and_in_a_batch(tmp_path: Pat
     assert torch.equal(runner.forward(extend([(alone, [5])], slots))[0], batch[0])
 
 
+def test_logits_are_the_same_bits_on_any_number_of_threads(tmp_path: Path) -> None:
+    path = write_quantized_gguf(tmp_path / "model.gguf", "Q4_1")
+    before = torch.get_num_threads()
+    try:
+        for settings in ({}, {"keeps_quantized": True}):
+            by_one, *by_more = (
+                logits_of(load_runner(path, **NATIVE, **settings, num_threads=threads), vocab_size=96)
+                for threads in (1, 2, 3)
+            )
+            assert all(torch.equal(logits, by_one) for logits in by_more)
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_one_sequence_alone_is_the_same_on_any_number_of_threads(tmp_path: Path) -> None:
+    """Few tokens take other ways through the kernels."""
+    write_tiny_checkpoint(tmp_path)
+    before, texts = torch.get_num_threads(), []
+    try:
+        for threads in (1, 2, 3):
+            runner, slots, sequence = (
+                load_runner(tmp_path, **NATIVE, num_threads=threads),
+                Slots(200),
+                Tokens(),
+            )
+            logits = [runner.forward(extend([(sequence, PROMPTS[0])], slots))]
+            logits += [runner.forward(extend([(sequence, [token])], slots)) for token in range(20)]
+            texts.append(torch.cat(logits))
+    finally:
+        torch.set_num_threads(before)
+    assert torch.equal(texts[0], texts[1])
+    assert torch.equal(texts[0], texts[2])
+
+
 class Sum:
     """TpGroup of two ranks in two threads."""
 
