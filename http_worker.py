@@ -22,6 +22,7 @@ from managers.messages.lifecycle import Drained
 from managers.messages.to_controller import ReplicaLost
 from managers.messages.to_front import AbortByLabel, Drain, EngineLost, FrontOrder, Hurry, Leave
 from managers.process import report_ready
+from managers.pulses import HEARTBEAT_S, Pulse
 from managers.tokenizer_pool import TokenizerPool
 from srt.engine_client import ModelInfo
 from srt.entrypoints.http_server import HttpServer, build_app
@@ -64,12 +65,20 @@ async def _serve(
         )
         serving = asyncio.create_task(server.serve())
         inbox = ConnectionInbox(own_addresses.front_connections, row, server.take)
-        report_ready(addresses, {})
+        beating = asyncio.create_task(_beat(report_ready(addresses, {})))
         obeying = asyncio.create_task(_Orders(addresses, front, server).obey(orders))
-        done, _ = await asyncio.wait({serving, front.receiving, obeying}, return_when=asyncio.FIRST_COMPLETED)
+        ends = {serving, front.receiving, obeying, beating}
+        done, _ = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         for task in done:
             task.result()  # only the orders end by themselves; what else ends has failed
         inbox.close()
+        beating.cancel()
+
+
+async def _beat(pulse: Pulse) -> None:
+    while True:
+        pulse.beat()
+        await asyncio.sleep(HEARTBEAT_S)
 
 
 class _Orders:

@@ -33,12 +33,11 @@ from managers.messages import (
     TokenizedRequest,
 )
 from managers.process import report_ready
+from managers.pulses import HEARTBEAT_S
 from srt.engine_client import FinishReason
 
 logger = logging.getLogger(__name__)
 
-# Nothing depends on it: a wait must end.
-RECEIVE_TIMEOUT_S = 60.0
 _BYTES_PER_TOKEN = 4
 
 
@@ -51,9 +50,10 @@ def run(addresses: IpcAddresses, dp_size: int, policy: str, silence_limit_s: flo
         POLICIES[policy](),
         silence_limit_s=silence_limit_s,
     )
-    report_ready(addresses, {})
+    pulse = report_ready(addresses, {})
     while not controller.is_shut_down:
-        for message in receiver.receive(RECEIVE_TIMEOUT_S):
+        pulse.beat()
+        for message in receiver.receive(HEARTBEAT_S):
             controller.handle(message)
 
 

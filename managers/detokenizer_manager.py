@@ -21,15 +21,13 @@ from managers.messages.figures import DetokenizerFigures
 from managers.messages.to_detokenizer import DetokenizerInput, RequestFinished, RequestOpened, TokenBatch
 from managers.messages.to_tokenizer_manager import TextBatch, TokenizerManagerInput
 from managers.process import report_ready
+from managers.pulses import HEARTBEAT_S
 from srt.engine_client import FinishReason
 from srt.tokenizer.load import load_tokenizer
 from srt.tokenizer.stop_matcher import StopMatcher
 from srt.tokenizer.tokenizer import Tokenizer
 
 logger = logging.getLogger(__name__)
-
-# Nothing depends on it: a wait must end.
-RECEIVE_TIMEOUT_S = 60.0
 
 
 def run(addresses: IpcAddresses, tokenizer_folder: str, num_replicas: int = 1, num_fronts: int = 1) -> None:
@@ -39,9 +37,10 @@ def run(addresses: IpcAddresses, tokenizer_folder: str, num_replicas: int = 1, n
     fronts = [addresses] if num_fronts == 1 else [addresses.of_front(front) for front in range(num_fronts)]
     sender = FrontRouter([Sender[TokenizerManagerInput](front.tokenizer_manager_input) for front in fronts])
     backlog = Backlog()
-    report_ready(addresses, {})
+    pulse = report_ready(addresses, {})
     while True:
-        messages = receiver.receive(RECEIVE_TIMEOUT_S)
+        pulse.beat()
+        messages = receiver.receive(HEARTBEAT_S)
         backlog.note(messages)
         # What has piled up meanwhile is handled as one batch: whoever is behind catches up.
         for message in merge_batches(messages):

@@ -14,6 +14,7 @@ from managers.messages.lifecycle import LauncherInput, Wanted
 from managers.messages.to_controller import ControllerInput, ControllerNote, RequestsEnded
 from managers.messages.to_grammar_compiler import GrammarCompilerInput
 from managers.messages.to_tokenizer_manager import TokenizerManagerInput
+from managers.pulses import PulseBoard
 from managers.replica_board import ReplicaBoard
 from managers.tokenizer_manager import TokenizerManager
 from managers.tokenizer_pool import TokenizerPool
@@ -56,6 +57,7 @@ async def connected_front(
         sender=sender,
         receiver=receiver,
         watchdog_timeout_s=args.watchdog_timeout,
+        pulses=PulseBoard.of_all(addresses, but_not=_is_dispensable(args)),
         replicas=ReplicaBoard(args.dp_size, tell_controller=_controller_notes(args, sender, fronts.place)),
         fronts=fronts,
         grammar_ports=None if args.grammar_backend == NO_GRAMMARS else ports,
@@ -72,6 +74,11 @@ async def connected_front(
         receiver.close()
         for socket in (sender, compiler, launcher):
             socket.close()
+
+
+def _is_dispensable(args: ServerArgs) -> Callable[[str], bool]:
+    """Whether the server can serve without the process of that name: then its silence is no illness of the whole."""
+    return lambda name: name == GRAMMAR_COMPILER or (args.dp_size > 1 and name.startswith("scheduler_"))
 
 
 def engine_sender(args: ServerArgs, addresses: IpcAddresses) -> Sender[ControllerInput]:

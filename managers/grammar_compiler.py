@@ -18,6 +18,7 @@ from managers.ipc import IpcAddresses, Receiver, Sender
 from managers.messages.to_grammar_compiler import CancelCompile, CompileGrammar, GrammarCompilerInput
 from managers.messages.to_tokenizer_manager import GrammarCompiled, TokenizerManagerInput
 from managers.process import report_ready
+from managers.pulses import HEARTBEAT_S
 from srt.configs.model_config import ModelConfig
 from srt.constrained.grammar import GrammarCompiler
 from srt.constrained.grammar_spec import GrammarSpec
@@ -29,8 +30,6 @@ from srt.tokenizer.load import load_tokenizer
 logger = logging.getLogger(__name__)
 
 MAX_CHILDREN = 4
-# Nothing depends on it: a wait must end.
-RECEIVE_TIMEOUT_S = 60.0
 
 
 def run(args: ServerArgs, addresses: IpcAddresses, model_config: ModelConfig, tokenizer_folder: str) -> None:
@@ -47,9 +46,10 @@ def run(args: ServerArgs, addresses: IpcAddresses, model_config: ModelConfig, to
         timeout_s=args.grammar_compile_timeout, memory_bytes=args.grammar_compile_memory_mb << 20
     )
     jobs = CompileJobs(compiler, limits, sender)
-    report_ready(addresses, {})
+    pulse = report_ready(addresses, {})
     while True:
-        for message in receiver.receive(jobs.wait_s(RECEIVE_TIMEOUT_S), wake_on=jobs.descriptors):
+        pulse.beat()
+        for message in receiver.receive(jobs.wait_s(HEARTBEAT_S), wake_on=jobs.descriptors):
             jobs.handle(message)
         jobs.go_on()
 

@@ -21,6 +21,7 @@ from managers.process_tree import ProcessTree
 from managers.startup_summary import startup_summary
 from managers.tokenizer_manager import TokenizerManager
 from managers.tokenizer_pool import TokenizerPool
+from managers.watchdog import watched
 from srt.configs.checkpoint import find_model
 from srt.configs.load import load_model_config
 from srt.configs.model_config import ModelConfig
@@ -149,9 +150,10 @@ async def _started_engine(args: ServerArgs, model: FoundModel) -> AsyncIterator[
             facts = {**facts, **parsers.facts()}
             logger.info("started:\n%s", "\n".join(startup_summary(model_info, facts)))
             keep_out_of_garbage_collection()
-            yield _StartedEngine(
-                tree=tree, addresses=addresses, facts=facts, model_info=model_info, pool=pool
-            )
+            async with watched(tree, addresses, args.watchdog_timeout):
+                yield _StartedEngine(
+                    tree=tree, addresses=addresses, facts=facts, model_info=model_info, pool=pool
+                )
         finally:
             await tree.close()
     finally:

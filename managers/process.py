@@ -28,6 +28,8 @@ import setproctitle
 
 from managers.ipc import IpcAddresses, close_all_sockets, send_once
 from managers.messages.lifecycle import Failed, LauncherInput, Ready
+from managers.pulses import Pulse
+from managers.stack_dump import answer_with_stacks
 from srt.errors import LockstepError, StartupError
 from srt.observability.logging import configure_logging
 
@@ -71,15 +73,19 @@ def start_actor(
     return process
 
 
-def report_ready(addresses: IpcAddresses, facts: Facts) -> None:
+def report_ready(addresses: IpcAddresses, facts: Facts) -> Pulse:
     """Tell the launcher that this process can work. `facts` are for the start-up summary and /server_info.
 
+    From now on the process is expected to give signs of life, once in HEARTBEAT_S or more often: with what is returned.
     Rank 0 of a scheduler gives at least `context_length`, `max_total_num_tokens` and `max_running_requests`. A
     fact `x` may have a companion `x_reason`: one clause that says why.
     """
     keep_out_of_garbage_collection()
     name = multiprocessing.current_process().name
+    pulse = Pulse.shared(addresses, name)
+    pulse.beat()
     send_once(addresses.launcher_input, Ready(name=name, facts=dict(facts)))
+    return pulse
 
 
 def keep_out_of_garbage_collection() -> None:
@@ -94,6 +100,7 @@ def _run(actor: Actor, addresses: IpcAddresses, log_level: str, log_format: str,
     setproctitle.setproctitle(f"lockstep::{actor.name}")
     configure_logging(actor.name, log_level, log_format)
     faulthandler.enable()
+    answer_with_stacks(addresses, actor.name)
     # Read when torch loads OpenMP. A compute thread spins this often for the others, then sleeps. The default
     # (300,000, milliseconds) keeps a core from the very thread that is waited for as soon as any other program
     # wants one: with two such programs beside two threads, steps took three times as long.

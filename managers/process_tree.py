@@ -15,6 +15,7 @@ from typing import Any
 from managers.ipc import AsyncReceiver, IpcAddresses
 from managers.messages.lifecycle import Drained, Failed, LauncherInput, Ready, Wanted
 from managers.process import Actor, Facts, start_actor
+from managers.pulses import Pulse, PulseBoard
 from srt.errors import StartupError
 
 logger = logging.getLogger(__name__)
@@ -48,6 +49,7 @@ class ProcessTree:
         self._drained: dict[str, asyncio.Event] = {}
         self._offered: dict[str, Actor] = {}
         self._on_demand: dict[str, SpawnProcess] = {}  # those of the offered that run
+        self.pulses = PulseBoard()
         self._on_replica_lost: Callable[[int, str], None] = lambda dp_rank, why: None
         self._reports = AsyncReceiver[LauncherInput](addresses.launcher_input, LauncherInput)
         self._listening = asyncio.create_task(self._listen(), name="reports of children")
@@ -61,6 +63,8 @@ class ProcessTree:
         """Start a child for each, beside those that run already."""
         self._all_ready.clear()
         for actor in actors:
+            self.pulses.add(actor.name, Pulse.shared(self._addresses, actor.name))
+        for actor in actors:
             self._drained[actor.name] = asyncio.Event()
             process = start_actor(actor, self._addresses, *self._logging)
             self._processes.append(process)
@@ -72,6 +76,7 @@ class ProcessTree:
     def offer(self, actor: Actor) -> None:
         """A child that is started whenever somebody wants it, and whose end is nobody else's."""
         self._offered[actor.name] = actor
+        self.pulses.add(actor.name, Pulse.shared(self._addresses, actor.name))
 
     async def wait_ready(self) -> dict[str, Facts]:
         """What each child told when it was ready, by name. Raises StartupError when one fails or dies."""
@@ -106,6 +111,24 @@ class ProcessTree:
         """Note that the server cannot go on. The first reason counts."""
         if not self.death.done() and not self._is_stopping:
             self.death.set_result(why)
+
+    def pid_of(self, name: str) -> int | None:
+        """The process of this child; None when it does not run."""
+        found = [process.pid for process in self._running if process.name == name and process.is_alive()]
+        return found[0] if found else None
+
+    def give_up(self, name: str, why: str) -> None:
+        """Kill a child that is of no use any more: as if it had died, for that reason."""
+        if name not in self._on_demand:
+            self._lose(name, why)
+        for process in self._running:
+            if process.name == name:
+                process.kill()
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether children were told to end."""
+        return self._is_stopping
 
     async def stop(self, grace_s: float = STOP_GRACE_S) -> None:
         """Wait up to `grace_s` for children that were told to end: all of them."""
@@ -144,6 +167,10 @@ class ProcessTree:
         self._reports.close()
 
     @property
+    def _running(self) -> list[SpawnProcess]:
+        return [*self._processes, *self._on_demand.values()]
+
+    @property
     def _names(self) -> list[str]:
         return [process.name for process in self._processes]
 
@@ -177,6 +204,7 @@ class ProcessTree:
         self._loop.remove_reader(process.sentinel)
         process.join(1.0)
         del self._on_demand[process.name]
+        self.pulses[process.name].rest()
         if not self._is_stopping:
             logger.error(
                 "%s has died (%s); it is started again when needed", process.name, _ending(process.exitcode)
@@ -198,6 +226,7 @@ class ProcessTree:
         self._loop.remove_reader(process.sentinel)
         process.join(1.0)  # its descriptors are closed already: it is all but gone
         self._ended[process].set()
+        self.pulses[process.name].rest()
         why = f"{process.name} has died ({_ending(process.exitcode)})"
         if (process.exitcode or 0) < 0:
             self._lose(process.name, why)
@@ -221,6 +250,7 @@ class ProcessTree:
         for process in self._processes:
             if self._replica_of.get(process.name) == dp_rank:
                 process.kill()
+                self.pulses[process.name].rest()
         if len(self._lost) == len(set(self._replica_of.values())):
             self.fail(why)
         else:

@@ -25,6 +25,7 @@ from managers.messages.to_scheduler import AbortRequest, SchedulerInput, Tokeniz
 from managers.messages.to_tokenizer_manager import GrammarCompiled, TextBatch, TokenizerManagerInput
 from managers.metric_collector import collect
 from managers.open_requests import OpenRequests
+from managers.pulses import PulseBoard
 from managers.replica_board import ReplicaBoard
 from managers.request_state import RequestState
 from managers.tokenizer_pool import TokenizedPrompt, TokenizerPool
@@ -74,6 +75,7 @@ class TokenizerManager:
         sender: MessageSender,
         receiver: MessageReceiver,
         watchdog_timeout_s: float,
+        pulses: PulseBoard | None = None,
         replicas: ReplicaBoard | None = None,
         fronts: Fronts | None = None,
         grammar_ports: GrammarPorts | None = None,
@@ -85,6 +87,7 @@ class TokenizerManager:
         self._receiver = receiver
         self._watchdog_timeout_s = watchdog_timeout_s
         self._clock = clock
+        self._pulses = pulses or PulseBoard()
         self._replicas = replicas or ReplicaBoard()
         self._fronts = fronts or Fronts()
         self._control = ControlClient(
@@ -173,14 +176,19 @@ class TokenizerManager:
         return collect(self.model_info, self._fronts.board, reports, lost)
 
     def health(self) -> Health:
-        """Whether new requests are taken, and the scheduler has given a sign of life lately."""
+        """Whether new requests are taken, and every process has given a sign of life lately."""
         if self._failure is not None:
-            return Health(ok=False, detail=self._failure)
+            return Health(ok=False, is_alive=False, detail=self._failure)
+        silent = self._pulses.silent(self._watchdog_timeout_s)
+        # What they say comes a long way: it may be lost though each process lives.
+        silence_s = self._clock() - self._last_sign_of_life
+        if not silent and silence_s > self._watchdog_timeout_s:
+            silent = {"the scheduler": silence_s}
+        if silent:
+            names = ", ".join(f"{name} for {seconds:.0f} s" for name, seconds in silent.items())
+            return Health(ok=False, is_alive=False, detail=f"no sign of life from {names}")
         if self._is_draining:
             return Health(ok=False, detail="the server is shutting down")
-        silence_s = self._clock() - self._last_sign_of_life
-        if silence_s > self._watchdog_timeout_s:
-            return Health(ok=False, detail=f"no sign of life from the scheduler for {silence_s:.0f} s")
         detail = self._replicas.what_is_wrong(self._clock(), self._watchdog_timeout_s)
         return Health(ok=True, detail=detail)
 
@@ -306,6 +314,7 @@ class TokenizerManager:
                         dp_rank=request.dp_rank,
                         logprobs=logprobs,
                         grammar=named,
+                        is_probe=request.is_probe,
                     )
                 )
                 leader = leader or request_id

@@ -137,6 +137,9 @@ class GenerateRequest(msgspec.Struct, frozen=True, kw_only=True):
     priority: int | None = None
     timeout_s: float | None = None
     dp_rank: int | None = None  # the replica to run on, if the client has a wish
+    is_probe: bool = (
+        False  # a health check of one token: it waits behind nobody, and no limit of places refuses it
+    )
 
 
 class GenerateChunk(msgspec.Struct, frozen=True, gc=False, kw_only=True):
@@ -204,6 +207,7 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
 
     ok: bool
     detail: str = ""
+    is_alive: bool = True  # False: nothing but a restart helps; a server that only takes nothing new is alive
 
 
 class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):

@@ -46,6 +46,7 @@ class TokenizedRequest(Message, frozen=True):
     dp_rank: int | None = None  # the replica that the client asked for
     logprobs: LogprobOptions | None = None
     grammar: RequestGrammar | None = None
+    is_probe: bool = False  # a health check of one token: before all others
 
 
 class AbortRequest(Message, frozen=True):

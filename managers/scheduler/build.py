@@ -138,6 +138,6 @@ def _build_books(settings: SchedulerSettings) -> KVMemory:
         page_size=settings.page_size,
         use_radix_cache=settings.use_radix_cache,
         eviction_policy=settings.eviction_policy,
-        num_rows=settings.max_running_requests,
+        num_rows=settings.max_running_requests + 1,  # one for a health check, which waits for no place
         context_length=settings.length_limit,
     )

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from managers.messages import SchedulerInput, Shutdown
+from managers.pulses import HEARTBEAT_S
 from managers.scheduler.rank_broadcast import (
     Tick,
     TickReceiver,
@@ -19,9 +20,6 @@ from managers.scheduler.rank_broadcast import (
 from managers.scheduler.scheduler import Outbox, Scheduler
 from srt.errors import LockstepDivergence
 
-# How long an idle rank 0 sleeps on its socket before it lets the others know that it lives.
-HEARTBEAT_S = 1.0
-
 
 class Inbox(Protocol):
     """Where messages come from: managers.ipc.Receiver, or a test's list."""
@@ -31,11 +29,24 @@ class Inbox(Protocol):
         ...
 
 
+def no_beat() -> None:
+    """Nobody listens."""
+
+
 def lead(
-    scheduler: Scheduler, inbox: Inbox, ticks: TickSender, outbox: Outbox, clock: Callable[[], float]
+    scheduler: Scheduler,
+    inbox: Inbox,
+    ticks: TickSender,
+    outbox: Outbox,
+    clock: Callable[[], float],
+    beat: Callable[[], None] = no_beat,
 ) -> None:
-    """Rank 0: take in messages, plan, tell the others, compute. Returns after a Shutdown, having passed it on."""
+    """Rank 0: take in messages, plan, tell the others, compute. Returns after a Shutdown, having passed it on.
+
+    It calls `beat` in every turn; an idle one lets the other ranks and whoever listens know that it lives.
+    """
     while not scheduler.is_shut_down:
+        beat()
         messages = inbox.receive(HEARTBEAT_S if scheduler.is_idle else 0.0)
         turn = scheduler.plan_turn(clock(), messages)
         ticks.send(
@@ -45,9 +56,10 @@ def lead(
     outbox.send(Shutdown())
 
 
-def follow(scheduler: Scheduler, ticks: TickReceiver, rank: int) -> None:
+def follow(scheduler: Scheduler, ticks: TickReceiver, rank: int, beat: Callable[[], None] = no_beat) -> None:
     """Another rank: plan the same, check that it is the same, compute. Raises LockstepDivergence."""
     while not scheduler.is_shut_down:
+        beat()
         follow_turn(scheduler, ticks.receive(), rank)
 
 

@@ -14,7 +14,7 @@ from managers.scheduler.finish import Finish, FinishRules, refused
 from managers.scheduler.grammars import Grammars
 from managers.scheduler.logprob_keeper import LogprobKeeper
 from managers.scheduler.priorities import PriorityRules
-from managers.scheduler.request import Request, tail_of
+from managers.scheduler.request import PROBE_URGENCY, Request, tail_of
 from managers.scheduler.seen_tokens import SeenTokens
 from managers.scheduler.siblings import prefix_key
 from managers.scheduler.stop_strings import StopStrings
@@ -67,6 +67,7 @@ class RequestIntake:
         if isinstance(grammar, Finish):
             return grammar
         self._num_arrived += 1
+        shares_prefix = self._shares_prefixes and not message.is_probe  # else it might wait for another's
         return Request(
             id=message.request_id,
             arrival=self._num_arrived,
@@ -76,14 +77,15 @@ class RequestIntake:
             stream=message.stream,
             namespace=message.namespace,
             priority=self._priorities.level(message.priority),
-            urgency=self._priorities.urgency(message.priority),
-            prefix_key=prefix_key(prompt_ids, message.namespace) if self._shares_prefixes else None,
+            urgency=PROBE_URGENCY if message.is_probe else self._priorities.urgency(message.priority),
+            prefix_key=prefix_key(prompt_ids, message.namespace) if shares_prefix else None,
             leader=self._leader(message, live),
             seen_tokens=SeenTokens(prompt_ids) if sampling.has_penalties else None,
             stop_strings=self._stop_strings(message, prompt_ids) if sampling.stop else None,
             banned_ids=rules.banned_ids(),
             grammar=grammar,
             logprobs=None if message.logprobs is None else LogprobKeeper(message.logprobs, prompt_ids),
+            is_probe=message.is_probe,
         )
 
     def _leader(self, message: TokenizedRequest, live: Mapping[RequestId, Request]) -> Request | None:

@@ -90,7 +90,9 @@ def plan_admission(
         memory.hold(request)
         num_wanted = reserve.num_slots(request, memory)
         is_alone = not running and not plan.admitted
-        if is_alone or num_wanted <= memory.num_available - num_reserved:
+        # A health check takes a slot for a step only: not worth a reserve.
+        num_kept_free = 0 if request.is_probe else num_reserved
+        if is_alone or num_wanted <= memory.num_available - num_kept_free:
             num_tokens = min(request.num_uncomputed, budget)
             plan.rows.append(Row(request, num_tokens))
             plan.admitted.append(request)

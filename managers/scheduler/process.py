@@ -251,10 +251,10 @@ def _serve(
     rank = group.rank
     broadcast = Alone() if rank.size == 1 else RankBroadcast(group)
     if inbox is not None:
-        report_ready(addresses, facts)
-        lead(scheduler, inbox, broadcast, outbox, time.monotonic)
+        pulse = report_ready(addresses, facts)
+        lead(scheduler, inbox, broadcast, outbox, time.monotonic, pulse.beat)
     else:
         assert isinstance(broadcast, RankBroadcast)
-        report_ready(addresses, {})
-        follow(scheduler, broadcast, rank.rank)
+        pulse = report_ready(addresses, {})
+        follow(scheduler, broadcast, rank.rank, pulse.beat)
     group.close()

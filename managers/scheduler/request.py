@@ -27,6 +27,8 @@ from srt.sampling.params import SamplingParams
 PrefixKey = tuple[Namespace, bytes]
 # Higher than any urgency that a client can ask for.
 MOST_URGENT = 2**62
+# Of a health check: before even those who were overtaken too often.
+PROBE_URGENCY = MOST_URGENT + 1
 
 # As many of the prompt's last tokens as a decoder may want to see; a few are enough for any tokenizer.
 PROMPT_TAIL_LEN = 8
@@ -94,6 +96,7 @@ class Request:
     grammar: AnswerGrammar | None = None
     priority: int = 0  # higher is more urgent
     logprobs: LogprobKeeper | None = None  # for those few that want to know
+    is_probe: bool = False  # a health check of one token, for which a place is kept
 
     stage: Stage = Stage.WAITING
     output_ids: list[int] = field(default_factory=list)

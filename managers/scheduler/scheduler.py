@@ -301,6 +301,8 @@ class Scheduler:
 
     def _make_place(self, newcomer: Request) -> Finish | None:
         """In the queue, at another's cost if need be; why not, if there is none."""
+        if newcomer.is_probe:
+            return None
         num_places = self._planner.max_running_requests - len(self._planner.running)
         verdict = self._queue_limit.decide(newcomer.urgency, self._waiting, num_places)
         if isinstance(verdict, Request):

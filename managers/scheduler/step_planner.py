@@ -6,6 +6,7 @@ urgent requests may have to give way to a more urgent one that waits (preemption
 """
 
 from bisect import insort
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from managers.scheduler.batch import Row
@@ -14,7 +15,7 @@ from managers.scheduler.decode_planner import choose_victim, place_in_line, spli
 from managers.scheduler.decode_reserve import DecodeReserve
 from managers.scheduler.overtaking import MAX_PREEMPTED
 from managers.scheduler.preemption import choose_preempted
-from managers.scheduler.prefill_planner import plan_admission, plan_continuing, prefill_budget
+from managers.scheduler.prefill_planner import PrefillPlan, plan_admission, plan_continuing, prefill_budget
 from managers.scheduler.request import Request, Stage
 from managers.scheduler.request_memory import RequestMemory
 from managers.scheduler.waiting_queue import WaitingQueue
@@ -115,7 +116,7 @@ class StepPlanner:
         if self._preemption_threshold is None or not self.running:
             return
         candidate = self._waiting.most_urgent()
-        if candidate is None or candidate.waits_for_leader:
+        if candidate is None or candidate.waits_for_leader or candidate.is_probe:
             return
         if candidate.urgency - self._preemption_threshold <= min(
             request.standing for request in self.running
@@ -150,18 +151,29 @@ class StepPlanner:
         self.somebody_left()
 
     def _admit(self, plan: StepPlan, budget: int) -> None:
-        places = self.max_running_requests - len(self.running)
-        if not len(self._waiting) or places <= 0 or budget <= 0 or self._is_still_blocked():
+        if not len(self._waiting):
             return
-        found = plan_admission(
-            self._waiting.in_order(self._memory.trace),
-            self.running,
-            self._memory,
-            self._reserve,
-            budget=budget,
-            places=places,
-        )
+        self._admit_probe(plan)
+        places = self.max_running_requests - len(self.running)
+        if places <= 0 or budget <= 0 or self._is_still_blocked():
+            return
+        waiting = self._waiting.in_order(self._memory.trace)
+        found = self._admit_some(plan, waiting, budget=budget, places=places)
         self._num_turns_blocked = 1 if found.is_blocked else 0
+
+    def _admit_probe(self, plan: StepPlan) -> None:
+        """A health check has a place and a token of its own in every step, however full it is."""
+        first = self._waiting.most_urgent()
+        if first is None or not first.is_probe or any(request.is_probe for request in self.running):
+            return
+        self._admit_some(plan, [first], budget=1, places=1)
+
+    def _admit_some(
+        self, plan: StepPlan, waiting: Iterable[Request], *, budget: int, places: int
+    ) -> PrefillPlan:
+        found = plan_admission(
+            waiting, self.running, self._memory, self._reserve, budget=budget, places=places
+        )
         for request in found.admitted:
             self._waiting.remove(request)
             request.stage = Stage.RUNNING
@@ -173,6 +185,7 @@ class StepPlanner:
         self._digest.record(Decision.ADMIT, [request.id for request in found.admitted])
         plan.admitted.extend(found.admitted)
         self._add_rows(plan, found.rows)
+        return found
 
     def _is_still_blocked(self) -> bool:
         if self._num_turns_blocked == 0 or not self.running:

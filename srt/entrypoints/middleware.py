@@ -12,7 +12,7 @@ from srt.errors import PayloadTooLarge, Unauthorized
 # Probes of orchestrators cannot carry a key, and these answer from memory. /health_generate is not among them: it
 # costs a forward pass, which nobody should get without the key. /docs and /playground are pages that say nothing of
 # this server, and ask for the key themselves. Exact paths; a prefix would open what is added later.
-OPEN_PATHS = frozenset({"/health", "/ready", "/ping", "/metrics", "/docs", "/playground"})
+OPEN_PATHS = frozenset({"/live", "/health", "/ready", "/ping", "/metrics", "/docs", "/playground"})
 
 # Printable, no spaces: the label goes into logs and back into a header.
 _LABEL = re.compile(rb"[!-~]{1,128}")

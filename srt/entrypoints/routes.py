@@ -62,6 +62,7 @@ def build_routes(client: EngineClient, args: ServerArgs) -> list[BaseRoute]:
         Route("/parse_function_call", parsing.parse_function_call, methods=["POST"]),
         Route("/separate_reasoning", parsing.separate_reasoning, methods=["POST"]),
         # Health
+        Route("/live", health.check_alive, methods=["GET"]),
         Route("/health", health.check, methods=["GET"]),
         Route("/ready", health.check, methods=["GET"]),
         Route("/ping", health.check, methods=["GET"]),

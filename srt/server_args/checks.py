@@ -30,6 +30,8 @@ AT_LEAST_ONE = (
 )
 # Idle ranks hear from rank 0 once a second (managers/scheduler/event_loop.py), on a busy machine later.
 LEAST_DIST_TIMEOUT_S = 5
+# An idle process gives a sign of life once a second (managers/pulses.py).
+LEAST_WATCHDOG_TIMEOUT_S = 2
 AT_LEAST_ZERO = (
     "drain_timeout",
     "max_queued_requests",
@@ -38,7 +40,7 @@ AT_LEAST_ZERO = (
     "random_seed",
     "schedule_conservativeness",
 )
-ABOVE_ZERO = ("grammar_compile_timeout", "http_read_timeout", "watchdog_timeout")
+ABOVE_ZERO = ("grammar_compile_timeout", "http_read_timeout")
 ABOVE_ZERO_IF_SET = ("request_running_timeout", "request_waiting_timeout", "slow_request_threshold")
 NOT_EMPTY = (
     *("api_key", "chat_template", "host", "log_requests_target", "model_path", "served_model_name"),
@@ -74,7 +76,15 @@ def find_problems(args: ServerArgs) -> Iterator[str]:
     yield from _ranges(args, AT_LEAST_ONE, lowest=1)
     yield from _ranges(args, AT_LEAST_ZERO, lowest=0)
     yield from _ranges(args, ("dist_timeout",), lowest=LEAST_DIST_TIMEOUT_S)
-    for name in (*ABOVE_ZERO, "dist_timeout", "drain_timeout", "mock_step_ms", "schedule_conservativeness"):
+    yield from _ranges(args, ("watchdog_timeout",), lowest=LEAST_WATCHDOG_TIMEOUT_S)
+    for name in (
+        *ABOVE_ZERO,
+        "dist_timeout",
+        "watchdog_timeout",
+        "drain_timeout",
+        "mock_step_ms",
+        "schedule_conservativeness",
+    ):
         if not math.isfinite(getattr(args, name)):
             yield f"{_option(name)} must be a finite number, got {getattr(args, name)}"
     for name in ABOVE_ZERO:

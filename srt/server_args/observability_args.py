@@ -40,5 +40,7 @@ class ObservabilityArgs:
     )
     decode_log_interval: int = flag(40, help="Decode steps between two decode log lines.")
     watchdog_timeout: float = flag(
-        60.0, help="Seconds without a sign of life from the scheduler after which /health fails."
+        300.0,
+        help="Seconds without a sign of life from a process after which /health fails, its stacks are logged, and the "
+        "server ends, or the replica. No step may take longer.",
     )

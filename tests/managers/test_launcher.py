@@ -6,17 +6,14 @@ import select
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
-from managers.ipc import AsyncReceiver, IpcAddresses, send_once
+from managers.ipc import AsyncReceiver, send_once
 from managers.messages import Shutdown, TokenizerManagerInput
-from managers.process import Actor
-from managers.process_tree import ProcessTree
 from srt.errors import StartupError
+from tests.managers.process_world import new_world
 
 pytestmark = pytest.mark.anyio
 
@@ -26,46 +23,6 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture
 def anyio_backend() -> str:
     return "asyncio"
-
-
-class World:
-    """A process tree in a folder of its own."""
-
-    def __init__(self) -> None:
-        self.addresses = IpcAddresses.create()
-        self.tree = ProcessTree(self.addresses, "info")
-
-    def start(self, *targets: str) -> None:
-        self.tree.start([self.actor(target) for target in targets])
-
-    def start_replicas(self, *targets: str, num_ranks: int = 1) -> None:
-        """Each as often as a replica has ranks, named `DP0_TP0` and so on."""
-        self.tree.start(
-            [
-                self.actor(target, name=f"DP{dp_rank}_TP{tp_rank}", dp_rank=dp_rank)
-                for dp_rank, target in enumerate(targets)
-                for tp_rank in range(num_ranks)
-            ]
-        )
-
-    def actor(self, target: str, *, name: str | None = None, dp_rank: int | None = None) -> Actor:
-        return Actor(
-            name=name or target,
-            target=f"tests.managers.tiny_actors:{target}",
-            arguments=(self.addresses,),
-            dp_rank=dp_rank,
-        )
-
-
-@asynccontextmanager
-async def new_world() -> AsyncIterator[World]:
-    world = World()
-    try:
-        async with asyncio.timeout(60):
-            yield world
-    finally:
-        await world.tree.close()
-        world.addresses.remove()
 
 
 def is_alive(pid: int) -> bool:

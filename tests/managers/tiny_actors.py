@@ -52,3 +52,19 @@ def says_something_and_ends(addresses: IpcAddresses) -> None:
     for number in range(1000):
         sender.send(GetStateReply(control_id=number, state={}))
     report_ready(addresses, {})
+
+
+def gets_stuck(addresses: IpcAddresses) -> None:
+    report_ready(addresses, {"pid": os.getpid()})
+    waits_for_what_never_comes()
+
+
+def waits_for_what_never_comes() -> None:
+    threading.Event().wait()
+
+
+def beats(addresses: IpcAddresses) -> None:
+    pulse = report_ready(addresses, {"pid": os.getpid()})
+    while True:
+        pulse.beat()
+        threading.Event().wait(0.05)
