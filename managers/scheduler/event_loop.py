@@ -45,14 +45,16 @@ def lead(
 
     It calls `beat` in every turn; an idle one lets the other ranks and whoever listens know that it lives.
     """
+    patience_s = 0.0  # the first turn tells at once how busy it is
     while not scheduler.is_shut_down:
         beat()
-        messages = inbox.receive(HEARTBEAT_S if scheduler.is_idle else 0.0)
+        messages = inbox.receive(patience_s)
         turn = scheduler.plan_turn(clock(), messages)
         ticks.send(
             Tick(number=turn.number, clock=turn.clock, messages=messages, digest=turn.digest, rows=turn.rows)
         )
         scheduler.run_turn(turn)
+        patience_s = HEARTBEAT_S if scheduler.is_idle else 0.0
     outbox.send(Shutdown())
 
 

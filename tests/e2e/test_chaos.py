@@ -123,7 +123,10 @@ async def start_all_threads(server: ServerProcess) -> None:
     """Those of the tokenizer come with the first work that finds none free."""
     async with httpx.AsyncClient(base_url=server.base_url, timeout=60) as client:
         body = {"prompt": "word " * 20_000}
-        await asyncio.gather(*(client.post("/tokenize", json=body) for _ in range(8)))
+        tokenize = (client.post("/tokenize", json=body) for _ in range(8))
+        # These are refused for their length, but first they are tokenised.
+        generate = (client.post("/generate", json={"text": body["prompt"]}) for _ in range(8))
+        await asyncio.gather(*tokenize, *generate)
 
 
 def threads_and_files(server: ServerProcess) -> dict[str, tuple[int, int]]:
