@@ -2,15 +2,22 @@
 
 import argparse
 import dataclasses
+import sys
 import types
 import typing
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
-from srt import __version__
+from srt import __version__, env
+from srt.errors import StartupError
+from srt.server_args.config_file import arguments_from
 from srt.server_args.flag import FlagInfo
 from srt.server_args.server_args import ServerArgs
 
+CONFIG_HELP = (
+    "YAML, JSON or TOML file with any of the flags below: `page-size: 16`. What is typed here itself wins."
+)
 # Other names that users know for the same number format.
 DTYPE_SPELLINGS = {"float": "float32", "half": "float16"}
 
@@ -52,9 +59,21 @@ def flag_groups() -> Iterator[FlagGroup]:
 def parse_args(argv: Sequence[str] | None = None) -> ServerArgs:
     """`argv` (default: the process's own) as ServerArgs, spelled in one way but not yet checked.
 
-    Exits with a usage message, as argparse does, when a flag is unknown or its value has the wrong type.
+    Exits with a usage message, as argparse does, when a flag is unknown or its value has the wrong type, here or in
+    the file of --config.
     """
-    values = vars(build_parser().parse_args(argv))
+    argv = sys.argv[1:] if argv is None else argv
+    parser = build_parser()
+    values = vars(parser.parse_args(argv))
+    config = values.pop("config")
+    if config is not None:
+        try:
+            known = [flag for group in flag_groups() for flag in group.flags]
+            from_file = arguments_from(Path(config), known)
+        except StartupError as error:
+            parser.error(str(error))
+        values = vars(parser.parse_args([*from_file, *argv]))  # what comes last counts
+        del values["config"]
     values["dtype"] = DTYPE_SPELLINGS.get(values["dtype"], values["dtype"])
     return ServerArgs(**values)
 
@@ -66,8 +85,10 @@ def build_parser() -> argparse.ArgumentParser:
         description="Serve a language model over HTTP.",
         # An abbreviation that works today is ambiguous tomorrow, when a flag is added.
         allow_abbrev=False,
+        epilog="Environment: " + " ".join(f"{variable.name}: {variable.help}" for variable in env.ALL),
     )
     parser.add_argument("--version", action="version", version=f"lockstep {__version__}")
+    parser.add_argument("--config", metavar="FILE", help=CONFIG_HELP)
     for group in flag_groups():
         section = parser.add_argument_group(group.title)
         for flag in group.flags:
