@@ -87,19 +87,16 @@ def main() -> int:
     import uvloop
 
     from managers.launcher import find_and_prepare_model
+    from managers.preflight import claim_what_is_needed
     from srt.errors import StartupError
     from srt.observability.logging import configure_logging
-    from srt.server_args.checks import check_args
     from srt.server_args.cli import parse_args
-    from srt.util.network import claim_port
 
     args = parse_args()
     configure_logging("main", args.log_level, args.log_format)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        check_args(args)
-        # First, so that a port in use is said before anything that takes time.
-        with claim_port(args.host, args.port) as sock:
+        with claim_what_is_needed(args) as sock:
             exit_code = uvloop.run(_run(args, find_and_prepare_model(args), sock))
         logger.info("stopped")
         return exit_code

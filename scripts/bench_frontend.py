@@ -34,6 +34,8 @@ from bench_figures import cpu_seconds, summarise
 from bench_serving import Workload, make_bodies
 
 START_TIMEOUT_S = 120.0
+# A step has room for that many: that prompts come in small portions is no limit of the front's.
+PREFILL_TOKENS = 16_384
 WARM_UP = Workload("completions", 4, 8, 32, 16)
 COLUMNS = {
     "workers": "{:.0f}",
@@ -77,6 +79,7 @@ def mock_server(options: argparse.Namespace, num_workers: int) -> Iterator[MockS
     command = [sys.executable, "-m", "launch_server", "--port", str(port), "--load-format", "mock"]
     command += ["--mock-step-ms", str(options.step_ms), "--tokenizer-worker-num", str(num_workers)]
     command += ["--max-running-requests", str(max(options.streams)), "--log-level", "warning"]
+    command += ["--chunked-prefill-size", str(PREFILL_TOKENS)]
     with tempfile.TemporaryFile() as log:
         process = subprocess.Popen(
             [*command, *options.server_flag],

@@ -2,13 +2,12 @@
 
 from dataclasses import dataclass
 
-import psutil
 import torch
 
 from mem_cache.sizing import kv_bytes_per_token, num_pool_slots, num_tokens_that_fit
 from srt.configs.model_config import ModelConfig
 from srt.errors import StartupError
-from srt.util.cgroup import memory_limit, memory_used
+from srt.util.host_memory import free_host_memory
 
 # What --max-total-tokens may not take: a step needs memory too, and so does everybody else.
 SAFETY_MARGIN_BYTES = 256 * 2**20
@@ -30,15 +29,8 @@ class FreeMemory:
 
 
 def free_memory(device: str) -> int:
-    """Bytes that could be had now: of the machine, or of the control group if that allows less."""
-    if device == "cuda":
-        return int(torch.cuda.mem_get_info()[0])
-    machine = psutil.virtual_memory()
-    available = int(machine.available)
-    limit = memory_limit()
-    if limit is None or limit >= machine.total:
-        return available
-    return min(available, limit - memory_used())
+    """Bytes that could be had now."""
+    return int(torch.cuda.mem_get_info()[0]) if device == "cuda" else free_host_memory()
 
 
 def num_pool_tokens(
