@@ -44,8 +44,8 @@ class ServerProcess:
     The log goes to a file: a pipe that nobody reads would block the server one day.
     """
 
-    def __init__(self, *flags: str, env: dict[str, str] | None = None) -> None:
-        self.port = free_port()
+    def __init__(self, *flags: str, env: dict[str, str] | None = None, port: int | None = None) -> None:
+        self.port = port or free_port()
         self.base_url = f"http://127.0.0.1:{self.port}"
         self.tmpdir = Path(tempfile.mkdtemp(prefix="lockstep-e2e-"))
         # When nobody can ask for the log any more.

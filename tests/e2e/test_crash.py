@@ -63,13 +63,6 @@ def test_a_rank_that_stands_still_for_ever_ends_streams_with_an_error_and_the_se
     assert "--dist-timeout" in server.log()
 
 
-def test_when_main_is_killed_its_children_go_too(server: ServerProcess) -> None:
-    tree = server.tree()
-    server.process.kill()
-    _, alive = psutil.wait_procs(tree, timeout=10)
-    assert alive == []
-
-
 def test_sigterm_lets_a_running_request_finish_and_exits_with_0(server: ServerProcess) -> None:
     body = {**LONG, "max_tokens": 400}
     lines = []
