@@ -74,7 +74,9 @@ def _checked_format(part: Any, depth: int) -> Any:
         return [_checked_format(each, depth + 1) for each in part]
     if not isinstance(part, dict):
         return part
-    if part.get("type") == "json_schema" and "json_schema" in part:
+    if (
+        "json_schema" in part
+    ):  # whatever its type: xgrammar has several with schemas, and guesses where there is none
         schema = msgspec.json.decode(_rewritten(part["json_schema"]))
         return {**part, "json_schema": schema}
     if part.get("type") == "regex" and isinstance(part.get("pattern"), str):

@@ -62,6 +62,11 @@ def test_a_pattern_inside_json_cannot_write_what_must_be_escaped(pattern: str, i
         ("ebnf", 'start ::= "a"'),
         ("structural_tag", "{}"),
         ("structural_tag", '{"structures": 3}'),
+        ("structural_tag", '{"type": "structural_tag", "format": {"json_schema": {"not": {}}}}'),
+        (
+            "structural_tag",
+            '{"type": "structural_tag", "format": {"type": "qwen_xml_parameter", "json_schema": {"not": {}}}}',
+        ),
         ("structural_tag", '{"type": "structural_tag", "format": {"type": "regex", "pattern": "a^b"}}'),
         ("json_schema", "false"),
         ("regex", "a" * (MAX_TEXT_BYTES + 1)),
