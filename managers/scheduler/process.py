@@ -27,7 +27,8 @@ from srt.distributed.collectives import TpGroup
 from srt.distributed.groups import init_tp_group
 from srt.distributed.neighbours import NO_NEIGHBOURS, FolderNeighbours, Neighbours
 from srt.distributed.rank import RankInfo
-from srt.layers.native.load import find_kernels
+from srt.layers.native.load import find_kernels, kernels
+from srt.layers.native.sampling import NativeChooser
 from srt.model_executor.mock_model import DEFAULT_CAPACITY, MockModel
 from srt.model_executor.model_runner import ModelRunner, RunnerStats
 from srt.model_executor.warmup import warm_up
@@ -216,7 +217,14 @@ def _load_model(
         neighbours=_neighbours(args, addresses, group.rank.rank),
         on_progress=progress_logger() if group.rank.is_leader else None,
     )
-    return runner, Sampler(model_config.vocab_size)
+    return runner, _sampler(plan, model_config.vocab_size)
+
+
+def _sampler(plan: RuntimePlan, vocab_size: int) -> Sampler:
+    """Native where attention is; but where the compiler knows no vectors, torch, which brings its own, is faster."""
+    if plan.attention_backend == "native" and kernels().has_vectors:
+        return Sampler(vocab_size, NativeChooser(kernels()))
+    return Sampler(vocab_size)
 
 
 def _neighbours(args: ServerArgs, addresses: IpcAddresses, rank: int) -> Neighbours:

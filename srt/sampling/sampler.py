@@ -11,6 +11,7 @@ Next on the request's path: managers/scheduler/result_processor.py
 """
 
 from collections.abc import Sequence
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -28,30 +29,46 @@ TokenIds = npt.NDArray[np.int64]
 NO_TOKEN = -1
 
 
-class Sampler:
-    """Chooses the next token of each row; ids are below `vocab_size`, however wide the logits are."""
+class RowChooser(Protocol):
+    """Everything behind penalties, bias and bans, done elsewhere: grammars included, and by the same rules."""
 
-    def __init__(self, vocab_size: int) -> None:
+    def __call__(self, logits: torch.Tensor, rows: Sequence[SampleRow]) -> TokenIds:
+        """(S,) token ids for `logits` (S, V) float32."""
+
+
+class Sampler:
+    """Chooses the next token of each row; ids are below `vocab_size`, however wide the logits are.
+
+    With `choose`, that makes the choice in place of what stands here, which runs everywhere.
+    """
+
+    def __init__(self, vocab_size: int, choose: RowChooser | None = None) -> None:
         self.vocab_size = vocab_size
+        self._choose = choose or _choose_allowed
 
     def sample(self, logits: torch.Tensor, rows: Sequence[SampleRow]) -> TokenIds:
         """(S,) token ids for `logits` (S, V) float32, which may be changed; S = len(rows)."""
         assert len(logits) == len(rows), f"{len(logits)} rows of logits for {len(rows)} requests"
         with torch.inference_mode():
             logits = logits[:, : self.vocab_size]
-            for row_logits, row in zip(logits, rows, strict=True):
-                _edit(row_logits, row)
-            constrained = [i for i, row in enumerate(rows) if row.allowed is not None]
-            if not constrained:
-                return _choose(logits, rows)
-            bits = [allowed for row in rows if (allowed := row.allowed) is not None]
-            allow_only(logits, constrained, bits)
-            token_ids = _choose(logits, rows)
-            for i, row_bits in zip(constrained, bits, strict=True):
-                token_id = int(token_ids[i])
-                if not (is_allowed(row_bits, token_id) and float(logits[i, token_id]) > -np.inf):
-                    token_ids[i] = NO_TOKEN
-            return token_ids
+            for i, row in enumerate(rows):
+                if _is_edited(row):
+                    _edit(logits[i], row)
+            return self._choose(logits, rows)
+
+
+def _choose_allowed(logits: torch.Tensor, rows: Sequence[SampleRow]) -> TokenIds:
+    constrained = [i for i, row in enumerate(rows) if row.allowed is not None]
+    if not constrained:
+        return _choose(logits, rows)
+    bits = [allowed for row in rows if (allowed := row.allowed) is not None]
+    allow_only(logits, constrained, bits)
+    token_ids = _choose(logits, rows)
+    for i, row_bits in zip(constrained, bits, strict=True):
+        token_id = int(token_ids[i])
+        if not (is_allowed(row_bits, token_id) and float(logits[i, token_id]) > -np.inf):
+            token_ids[i] = NO_TOKEN
+    return token_ids
 
 
 def _choose(logits: torch.Tensor, rows: Sequence[SampleRow]) -> TokenIds:
@@ -66,6 +83,10 @@ def _choose(logits: torch.Tensor, rows: Sequence[SampleRow]) -> TokenIds:
     for i, key in zip(drawn, keys, strict=True):
         token_ids[i] = _draw(logits[i], rows[i].params, key)
     return token_ids
+
+
+def _is_edited(row: SampleRow) -> bool:
+    return row.seen_ids is not None or row.banned_ids is not None or bool(row.params.logit_bias)
 
 
 def _edit(logits: torch.Tensor, row: SampleRow) -> None:

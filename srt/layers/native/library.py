@@ -5,7 +5,7 @@ A call holds no lock of the interpreter. Whoever calls keeps the tensors alive a
 
 import ctypes
 from collections.abc import Callable
-from ctypes import POINTER, Structure, c_float, c_int32, c_int64, c_void_p
+from ctypes import POINTER, Structure, c_char_p, c_float, c_int32, c_int64, c_void_p
 from pathlib import Path
 from typing import Any, cast
 
@@ -106,9 +106,10 @@ class KernelLibrary:
 
     def __init__(self, path: Path) -> None:
         library = ctypes.CDLL(str(path))
-        describe = _function(library.lockstep_instructions, [], ctypes.c_char_p)
+        describe = _function(library.lockstep_instructions, [], c_char_p)
         self.instructions: str = describe().decode()
         self.multiplies_bfloat16 = self.instructions == "AVX-512 with bfloat16"  # in hardware
+        self.has_vectors = self.instructions != "no vector instructions known of"
         self.attend = _function(
             library.lockstep_attend,
             [POINTER(AttentionBatch), POINTER(AttentionShape), POINTER(AttentionInputs)],
@@ -129,6 +130,9 @@ class KernelLibrary:
         )
         self.pack_eight_bits = _function(
             library.lockstep_pack_eight_bits, [c_void_p, c_void_p, c_int32, c_int32, c_void_p]
+        )
+        self.sample = _function(
+            library.lockstep_sample, [c_void_p, c_int64, c_int32, c_int32, c_char_p, c_void_p, c_int32]
         )
 
 
