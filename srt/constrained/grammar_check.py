@@ -11,6 +11,8 @@ from srt.errors import InvalidRequest
 
 MAX_TEXT_BYTES = 256 * 1024
 MAX_TAG_DEPTH = 64
+# Between two tokens of JSON: enough to indent, too little to fill an answer with.
+MAX_WHITESPACE = 16
 
 
 def checked(spec: GrammarSpec) -> GrammarSpec:
@@ -74,14 +76,33 @@ def _checked_format(part: Any, depth: int) -> Any:
         return [_checked_format(each, depth + 1) for each in part]
     if not isinstance(part, dict):
         return part
-    if (
-        "json_schema" in part
-    ):  # whatever its type: xgrammar has several with schemas, and guesses where there is none
-        schema = msgspec.json.decode(_rewritten(part["json_schema"]))
-        return {**part, "json_schema": schema}
+    if "json_schema" in part:
+        return _checked_schema_format(part)
     if part.get("type") == "regex" and isinstance(part.get("pattern"), str):
         _check_pattern(part["pattern"], "structural_tag")
     return {name: _checked_format(each, depth + 1) for name, each in part.items()}
+
+
+def _checked_schema_format(part: dict[str, Any]) -> dict[str, Any]:
+    """Whatever its type: xgrammar has several with schemas, and guesses where there is none."""
+    for field in ("any_order", "excludes"):
+        if part.get(field):
+            raise InvalidRequest(f"`{field}` would switch off parts of its schema", param="structural_tag")
+    kept = {
+        "type": "json_schema",
+        **part,
+        "json_schema": msgspec.json.decode(_rewritten(part["json_schema"])),
+    }
+    if kept["type"] == "json_schema":
+        asked = part.get("max_whitespace_cnt")
+        kept["max_whitespace_cnt"] = MAX_WHITESPACE if asked is None else min(_whole(asked), MAX_WHITESPACE)
+    return kept
+
+
+def _whole(value: Any) -> int:
+    if type(value) is not int or value < 0:
+        raise InvalidRequest("`max_whitespace_cnt` must be a whole number, 0 or more", param="structural_tag")
+    return value
 
 
 def _rewritten(schema: Any) -> str:

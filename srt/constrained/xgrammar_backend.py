@@ -11,12 +11,11 @@ import numpy as np
 
 from srt.constrained.answer_grammar import bits_of
 from srt.constrained.grammar import CompiledGrammar, GrammarMatcher, TokenBits, Vocabulary
+from srt.constrained.grammar_check import MAX_WHITESPACE
 from srt.constrained.grammar_spec import GrammarSpec
 from srt.constrained.lean_xgrammar import xgrammar
 from srt.errors import InvalidRequest
 
-# Between two tokens of JSON: enough to indent, too little to fill an answer with.
-MAX_WHITESPACE = 16
 # A grammar is followed at random for this many tokens, in so much processor time. Usual ones take a few milliseconds
 # for all; ambiguous ones, in which every text can be read in many ways, take ever longer for each.
 TRIAL_TOKENS = 256

@@ -63,6 +63,11 @@ def test_a_pattern_inside_json_cannot_write_what_must_be_escaped(pattern: str, i
         ("structural_tag", "{}"),
         ("structural_tag", '{"structures": 3}'),
         ("structural_tag", '{"type": "structural_tag", "format": {"json_schema": {"not": {}}}}'),
+        ("structural_tag", '{"type": "structural_tag", "format": {"json_schema": {}, "any_order": true}}'),
+        (
+            "structural_tag",
+            '{"type": "structural_tag", "format": {"json_schema": {}, "max_whitespace_cnt": "1"}}',
+        ),
         (
             "structural_tag",
             '{"type": "structural_tag", "format": {"type": "qwen_xml_parameter", "json_schema": {"not": {}}}}',
@@ -105,3 +110,17 @@ def test_tags_of_former_days_are_tags_in_a_free_text() -> None:
     grammar = compiled(checked(GrammarSpec(kind="structural_tag", text=json.dumps(former))))
     assert allows(grammar, "so: <f>true</f> and on")
     assert not allows(grammar, "so: <f>maybe</f>")
+
+
+def test_an_answer_cannot_be_filled_with_blanks_inside_tags_either() -> None:
+    content = {"type": "json_schema", "json_schema": {"type": "array", "items": {"type": "integer"}}}
+    tag = {
+        "type": "structural_tag",
+        "format": {"type": "tag", "begin": "<f>", "content": content, "end": "</f>"},
+    }
+    grammar = compiled(checked(GrammarSpec(kind="structural_tag", text=json.dumps(tag))))
+    assert allows(grammar, "<f>[1" + " " * 16 + "]</f>")
+    assert not allows(grammar, "<f>[1" + " " * 17 + "]</f>")
+    content["max_whitespace_cnt"] = 1
+    grammar = compiled(checked(GrammarSpec(kind="structural_tag", text=json.dumps(tag))))
+    assert not allows(grammar, "<f>[1  ]</f>")

@@ -136,7 +136,10 @@ def _checked(given: Mapping[str, Any], path: str) -> Tool:
     if schema.get("type", "object") != "object":
         param = f"{path}.function.parameters"
         raise InvalidRequest(f"{param} must be the schema of an object", param=param)
-    return Tool(name=function.name, schema={**schema, "type": "object"}, is_strict=bool(function.strict))
+    # Beside alternatives a type could not be enforced; they say themselves what they are.
+    is_combined = any(keyword in schema for keyword in ("anyOf", "oneOf", "allOf", "$ref"))
+    schema = schema if is_combined else {**schema, "type": "object"}
+    return Tool(name=function.name, schema=schema, is_strict=bool(function.strict))
 
 
 def _check_unique(tools: Sequence[Tool]) -> None:

@@ -257,6 +257,13 @@ async def test_a_required_call_is_enforced_in_the_models_own_words() -> None:
     assert tags["tags"][0]["content"] == {"type": "json_schema", "json_schema": PARAMETERS}
 
 
+async def test_parameters_that_are_alternatives_get_no_type_beside_them() -> None:
+    either = {"anyOf": [PARAMETERS, {"type": "object", "properties": {"zip": {"type": "integer"}}}]}
+    tool = {"type": "function", "function": {"name": "weather", "parameters": either}}
+    grammar = await grammar_of(tools=[tool], tool_choice="required")
+    assert grammar["format"]["tags"][0]["content"]["json_schema"] == either
+
+
 async def test_a_named_call_without_parallel_ones_is_exactly_one() -> None:
     tags = (await grammar_of(tool_choice=NAMED, parallel_tool_calls=False))["format"]
     assert len(tags["tags"]) == 1
