@@ -99,7 +99,8 @@ async def _give_up(tree: WatchedTree, addresses: IpcAddresses, silent: Mapping[s
     why = "no sign of life from " + ", ".join(
         f"{name} for {silent[name]:.0f} s (state: {states[name] or 'gone'})" for name in order
     )
-    logger.critical("%s", why)
+    if order:
+        logger.critical("%s", why)
     for name in order:
         pid = tree.pid_of(name)
         if pid is not None:

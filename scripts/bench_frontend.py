@@ -10,30 +10,23 @@ ideal is the ceiling; TTFT rises first. With `--plot FILE` the curves are drawn,
 """
 
 import argparse
-import dataclasses
 import importlib
 import json
 import os
-import signal
-import socket
-import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
-from urllib.error import URLError
 from urllib.request import urlopen
 
 import uvloop
 
 from bench_client import Target, send_all
 from bench_figures import cpu_seconds, summarise
+from bench_server import OwnServer, own_server
 from bench_serving import Workload, make_bodies
 
-START_TIMEOUT_S = 120.0
 # A step has room for that many: that prompts come in small portions is no limit of the front's.
 PREFILL_TOKENS = 16_384
 WARM_UP = Workload("completions", 4, 8, 32, 16)
@@ -57,75 +50,38 @@ COLUMNS = {
 ROLES = ("front", "detok", "sched")
 
 
-@dataclasses.dataclass(frozen=True)
-class MockServer:
-    """One that runs."""
-
-    target: Target
-    pid: int
-
-    def num_turns(self) -> int:
-        """Steps of the scheduler so far."""
-        with urlopen(f"{self.target.url}/server_info", timeout=30) as response:
-            return int(json.load(response)["internal_states"][0]["turn"])
+def mock_flags(options: argparse.Namespace, num_workers: int) -> list[str]:
+    """What the server is started with."""
+    return [
+        *("--load-format", "mock", "--mock-step-ms", str(options.step_ms), "--log-level", "warning"),
+        *("--tokenizer-worker-num", str(num_workers)),
+        *("--max-running-requests", str(max(options.streams))),
+        *("--chunked-prefill-size", str(PREFILL_TOKENS)),
+        *options.server_flag,
+    ]
 
 
-@contextmanager
-def mock_server(options: argparse.Namespace, num_workers: int) -> Iterator[MockServer]:
-    """A server on a free port while the context lasts. What it says goes to a file that is shown if it fails."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = int(probe.getsockname()[1])
-    command = [sys.executable, "-m", "launch_server", "--port", str(port), "--load-format", "mock"]
-    command += ["--mock-step-ms", str(options.step_ms), "--tokenizer-worker-num", str(num_workers)]
-    command += ["--max-running-requests", str(max(options.streams)), "--log-level", "warning"]
-    command += ["--chunked-prefill-size", str(PREFILL_TOKENS)]
-    with tempfile.TemporaryFile() as log:
-        process = subprocess.Popen(
-            [*command, *options.server_flag],
-            cwd=Path(__file__).resolve().parent.parent,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-        )
-        try:
-            target = Target(f"http://127.0.0.1:{port}", None)
-            if not _is_up(target, process):
-                log.seek(0)
-                raise SystemExit(f"the server did not start:\n{log.read().decode(errors='replace')}")
-            yield MockServer(target, process.pid)
-        finally:
-            if process.poll() is None:
-                process.send_signal(signal.SIGTERM)
-                process.wait(60)
-
-
-def _is_up(target: Target, process: "subprocess.Popen[bytes]") -> bool:
-    deadline = time.monotonic() + START_TIMEOUT_S
-    while process.poll() is None and time.monotonic() < deadline:
-        try:
-            with urlopen(f"{target.url}/health", timeout=5):
-                return True
-        except (URLError, OSError):
-            time.sleep(0.1)
-    return False
+def num_turns(server: OwnServer) -> int:
+    """Steps of the scheduler so far."""
+    with urlopen(f"{server.url}/server_info", timeout=30) as response:
+        return int(json.load(response)["internal_states"][0]["turn"])
 
 
 def measure(
-    options: argparse.Namespace, server: MockServer, num_workers: int, num_streams: int
+    options: argparse.Namespace, server: OwnServer, num_workers: int, num_streams: int
 ) -> dict[str, float]:
     """One point of the sweep."""
     num_requests = num_streams * options.requests_per_stream
     workload = Workload(options.api, num_streams, num_requests, options.input_len, options.output_len)
-    requests = [
-        server.target.encode(options.api, body) for body in make_bodies(options, workload, num_streams)
-    ]
-    turns, cpu, own_cpu = server.num_turns(), cpu_seconds(server.pid), time.process_time()
+    target = Target(server.url, None)
+    requests = [target.encode(options.api, body) for body in make_bodies(options, workload, num_streams)]
+    turns, cpu, own_cpu = num_turns(server), cpu_seconds(server.pid), time.process_time()
     started = time.perf_counter()
-    answers = uvloop.run(send_all(server.target, requests, num_streams, options.timeout, lambda answer: None))
+    answers = uvloop.run(send_all(target, requests, num_streams, options.timeout, lambda answer: None))
     duration_s = time.perf_counter() - started
     own_cpu = time.process_time() - own_cpu
     used = {name: after - cpu.get(name, 0.0) for name, after in cpu_seconds(server.pid).items()}
-    turns = server.num_turns() - turns
+    turns = num_turns(server) - turns
     run = summarise(answers, duration_s, {})
     num_tokens = max(run["output_tokens"], 1)
     row = {
@@ -216,10 +172,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = parse_options(argv)
     rows = []
     for num_workers in options.workers:
-        with mock_server(options, num_workers) as server:
-            bodies = make_bodies(options, WARM_UP, seed=0)
-            requests = [server.target.encode(WARM_UP.api, body) for body in bodies]
-            uvloop.run(send_all(server.target, requests, WARM_UP.concurrency, 60.0, lambda answer: None))
+        with own_server(mock_flags(options, num_workers)) as server:
+            target = Target(server.url, None)
+            requests = [target.encode(WARM_UP.api, body) for body in make_bodies(options, WARM_UP, seed=0)]
+            uvloop.run(send_all(target, requests, WARM_UP.concurrency, 60.0, lambda answer: None))
             for num_streams in options.streams:
                 rows.append(measure(options, server, num_workers, num_streams))
                 print(

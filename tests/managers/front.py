@@ -14,6 +14,7 @@ from managers.messages import (
     TokenizedRequest,
     TokenizerManagerInput,
 )
+from managers.pulses import Pulse, PulseBoard
 from managers.replica_board import ReplicaBoard
 from managers.request_state import RequestState
 from managers.tokenizer_manager import TokenizerManager
@@ -44,6 +45,7 @@ class World:
         self.sent: list[SchedulerInput] = []
         self.notes: list[ControllerNote] = []  # what a controller is told
         self.now = 100.0
+        self.pulse = Pulse.private()  # of the detokenizer, say; it has not begun
         self._inbox: asyncio.Queue[list[TokenizerManagerInput]] = asyncio.Queue()
         self._num_handled = 0
         pool = TokenizerPool(tokenizer or ByteTokenizer(), vocab_size=VOCAB_SIZE)
@@ -62,6 +64,7 @@ class World:
             sender=self,
             receiver=self,
             watchdog_timeout_s=60.0,
+            pulses=PulseBoard({"detokenizer": self.pulse}, lambda: self.now),
             replicas=ReplicaBoard(dp_size, tell_controller=self.notes.append if dp_size > 1 else None),
             fronts=fronts,
             clock=lambda: self.now,

@@ -309,6 +309,25 @@ async def test_health_lasts_as_long_as_the_scheduler_gives_signs_of_life() -> No
         assert not world.manager.health().ok
 
 
+async def test_a_process_that_is_silent_is_named_though_others_speak() -> None:
+    async with new_world() as world:
+        world.pulse.beat()
+        world.now = (world.pulse.last_beat or 0.0) + 61.0
+        await world.say(LOAD)
+        health = world.manager.health()
+        assert (health.ok, health.is_alive) == (False, False)
+        assert health.detail == "no sign of life from detokenizer for 61 s"
+        world.pulse.rest()
+        assert world.manager.health().ok
+
+
+async def test_a_server_that_drains_takes_nothing_new_but_lives() -> None:
+    async with new_world() as world:
+        await world.manager.drain(0.0)
+        health = world.manager.health()
+        assert (health.ok, health.is_alive) == (False, True)
+
+
 async def test_a_wish_for_a_replica_travels_with_every_choice() -> None:
     async with new_world(dp_size=2) as world:
         await world.manager.generate(msgspec.structs.replace(asked(TextPrompt("a"), n=2), dp_rank=1))
