@@ -19,9 +19,9 @@ HEAD = """\
 `python -m launch_server --help` prints the same. Names are SGLang's wherever the meaning is the same.
 A flag that is not here does not exist yet, and the server refuses it.
 
-`--config FILE` takes them from a YAML, JSON or TOML file: one level of keys, each a flag's name with dashes or underscores,
-switches `true` or `false`. What the command line says itself wins. Everything that is wrong in the file is said at once;
-a key that is no flag is an error, with the flags that are spelled nearly so.
+`--config FILE` takes them from a YAML, JSON or TOML file: one level of keys, each a flag's name with dashes or
+underscores, switches `true` or `false`. What the command line says itself wins. Everything that is wrong in the file is
+said at once; a key that is no flag is an error, with the flags that are spelled nearly so.
 
 ```yaml
 model-path: /models/Qwen3-0.6B
