@@ -22,7 +22,7 @@ from srt.constrained.grammar_spec import GrammarSpec
 from srt.errors import InvalidRequest
 
 # The schedulers read it beside their steps: a hundred times a usual one.
-MAX_PAYLOAD_BYTES = 8 * 1024 * 1024
+MAX_PAYLOAD_BYTES = 16 * 1024 * 1024
 # It must not take a core from those who answer.
 NICENESS = 5
 # Where others want the cores too, processor time is what counts; but a wait must end.

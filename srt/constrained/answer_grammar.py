@@ -18,7 +18,8 @@ logger = logging.getLogger(__name__)
 class AnswerGrammar:
     """One answer's. `compiled` waits until the grammar is there; it is asked when the grammar is first needed.
 
-    With a `reasoning_end` everything is allowed until that is found.
+    With a `reasoning_end` everything but an end is allowed until that is found: an answer that ends while the model still
+    thinks has no form.
     """
 
     def __init__(
@@ -40,10 +41,10 @@ class AnswerGrammar:
         """Whether the answer does not match, or never can: our fault, and its end."""
 
     @property
-    def allowed(self) -> TokenBits | None:
-        """What may come next; None: anything. Valid until the next `push`."""
+    def allowed(self) -> TokenBits:
+        """What may come next. Valid until the next `push`."""
         if self._reasoning_end is not None:
-            return None
+            return ~self._stop_bits
         if self._matcher is None and not self.is_broken:
             self._begin(b"")
         return self._bits

@@ -44,13 +44,13 @@ class SoloGrammar:
     rule: FakeRule
     begins_after: str | None = None
 
-    def allowed(self, output: Sequence[int], stop_ids: set[int]) -> set[int] | None:
-        """What may come behind `output`, all of it text; None: anything."""
+    def allowed(self, output: Sequence[int], stop_ids: set[int]) -> set[int]:
+        """What may come behind `output`, all of it text."""
         start = 0
         if self.begins_after is not None:
             found = bytes(token_id % 256 for token_id in output).find(self.begins_after.encode())
             if found < 0:
-                return None
+                return set(range(VOCAB_SIZE)) - stop_ids
             start = found + len(self.begins_after)
         num_taken = len(output) - start
         letters = set(self.rule.ids) - stop_ids if num_taken < self.rule.most else set()
@@ -58,8 +58,7 @@ class SoloGrammar:
 
     def is_whole(self, output: Sequence[int], stop_ids: set[int]) -> bool:
         """Whether nothing but the end may follow."""
-        allowed = self.allowed(output, stop_ids)
-        return allowed is not None and allowed <= stop_ids
+        return self.allowed(output, stop_ids) <= stop_ids
 
 
 def solo(prompt_ids: Sequence[int], params: SamplingParams, grammar: SoloGrammar | None = None) -> Answer:

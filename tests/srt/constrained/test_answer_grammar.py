@@ -27,11 +27,9 @@ def answer(
     )
 
 
-def allowed(grammar: AnswerGrammar) -> str | None:
+def allowed(grammar: AnswerGrammar) -> str:
     """Characters that may come; a dot for a stop token."""
     bits = grammar.allowed
-    if bits is None:
-        return None
     ids = np.flatnonzero(np.unpackbits(bits.view(np.uint8), bitorder="little")).tolist()
     assert all(is_allowed(bits, token_id) for token_id in ids)
     return "".join("." if token_id == STOP else chr(token_id) for token_id in ids)
@@ -80,10 +78,11 @@ def test_where_stop_tokens_leave_nothing_the_answer_is_broken() -> None:
     assert grammar.is_broken
 
 
-def test_nothing_is_constrained_before_the_marker_and_everything_behind_it() -> None:
-    grammar = answer("[0-9]", begins_after="</t>")
+def test_before_the_marker_anything_but_an_end_may_come_and_behind_it_the_form() -> None:
+    grammar = answer("[0-9]", begins_after="</t>", stop_ids=(0,))
     push(grammar, "<t>1x</t")
-    assert allowed(grammar) is None
+    assert set(allowed(grammar)) >= set(map(chr, range(1, 256)))
+    assert "\0" not in allowed(grammar)
     push(grammar, ">")
     assert allowed(grammar) == "0123456789"
 
