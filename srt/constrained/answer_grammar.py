@@ -18,8 +18,8 @@ logger = logging.getLogger(__name__)
 class AnswerGrammar:
     """One answer's. `compiled` waits until the grammar is there; it is asked when the grammar is first needed.
 
-    With a `reasoning_end` everything but an end is allowed until that is found: an answer that ends while the model still
-    thinks has no form.
+    With a `reasoning_end` everything but an end is allowed until that is found: an answer that ends while the model
+    still thinks has no form.
     """
 
     def __init__(
