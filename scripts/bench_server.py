@@ -45,7 +45,8 @@ class OwnServer:
 
 @contextmanager
 def own_server(flags: Sequence[str]) -> Iterator[OwnServer]:
-    """`python -m launch_server` with these flags while the context lasts."""
+    """`python -m launch_server` with these flags while the context lasts, which SIGTERM ends, too."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = int(probe.getsockname()[1])
