@@ -3,9 +3,9 @@
 V3.1 leaves out the fence and the word `function`. Both are read by either name; grammars must know which.
 """
 
-from srt.parsers.markers import Markers
 from srt.parsers.text_reader import Reading
 from srt.parsers.tool_calls.call_object import read_arguments
+from srt.parsers.tool_calls.call_section import CallSection
 from srt.parsers.tool_calls.format import CallReading, CallStructure, ToolCallFormat
 
 CALLS_BEGIN = "<｜tool▁calls▁begin｜>"
@@ -15,19 +15,6 @@ CALL_END = "<｜tool▁call▁end｜>"
 SEPARATOR = "<｜tool▁sep｜>"
 FENCE_BEGIN = "```json"
 FENCE_END = "```"
-_BEGIN_MARKERS = Markers((CALLS_BEGIN, CALL_BEGIN))
-
-
-def read(reading: CallReading) -> Reading[None]:
-    """Content and calls."""
-    reader, writer = reading.reader, reading.writer
-    while (marker := (yield from reader.read_until(_BEGIN_MARKERS, writer.content))) is not None:
-        reader.remember(marker)
-        if marker == CALLS_BEGIN:
-            yield from reader.skip_whitespace()
-        if marker == CALL_BEGIN or (yield from reader.accept(CALL_BEGIN)):
-            yield from _read_call(reading)
-        reading.give_back()
 
 
 def _read_call(reading: CallReading) -> Reading[None]:
@@ -65,5 +52,6 @@ def plain_structure(name: str) -> CallStructure:
     return CallStructure(begin=begin, end=CALL_END + CALLS_END, trigger=CALLS_BEGIN)
 
 
-FORMAT = ToolCallFormat(name="deepseekv3", read=read, structure=fenced_structure)
-V31_FORMAT = ToolCallFormat(name="deepseekv31", read=read, structure=plain_structure)
+_SECTION = CallSection(CALLS_BEGIN, CALL_BEGIN, _read_call)
+FORMAT = ToolCallFormat(name="deepseekv3", read=_SECTION.read, structure=fenced_structure)
+V31_FORMAT = ToolCallFormat(name="deepseekv31", read=_SECTION.read, structure=plain_structure)

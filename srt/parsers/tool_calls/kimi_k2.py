@@ -2,9 +2,9 @@
 
 import re
 
-from srt.parsers.markers import Markers
 from srt.parsers.text_reader import Reading
 from srt.parsers.tool_calls.call_object import read_arguments
+from srt.parsers.tool_calls.call_section import CallSection
 from srt.parsers.tool_calls.format import CallReading, CallStructure, ToolCallFormat
 
 SECTION_BEGIN = "<|tool_calls_section_begin|>"
@@ -12,21 +12,8 @@ SECTION_END = "<|tool_calls_section_end|>"
 CALL_BEGIN = "<|tool_call_begin|>"
 ARGUMENTS_BEGIN = "<|tool_call_argument_begin|>"
 CALL_END = "<|tool_call_end|>"
-_BEGIN_MARKERS = Markers((SECTION_BEGIN, CALL_BEGIN))
 # The name, as in `functions.get_weather:0`. The whole is the call's id: templates want it back.
 _CALL_ID = re.compile(r"(?:functions\.)?(.+?)(?::\d+)?")
-
-
-def read(reading: CallReading) -> Reading[None]:
-    """Content and calls."""
-    reader, writer = reading.reader, reading.writer
-    while (marker := (yield from reader.read_until(_BEGIN_MARKERS, writer.content))) is not None:
-        reader.remember(marker)
-        if marker == SECTION_BEGIN:
-            yield from reader.skip_whitespace()
-        if marker == CALL_BEGIN or (yield from reader.accept(CALL_BEGIN)):
-            yield from _read_call(reading)
-        reading.give_back()
 
 
 def _read_call(reading: CallReading) -> Reading[None]:
@@ -53,4 +40,5 @@ def structure(name: str) -> CallStructure:
     return CallStructure(begin=begin, end=CALL_END + SECTION_END, trigger=SECTION_BEGIN)
 
 
-FORMAT = ToolCallFormat(name="kimi_k2", read=read, structure=structure)
+_SECTION = CallSection(SECTION_BEGIN, CALL_BEGIN, _read_call)
+FORMAT = ToolCallFormat(name="kimi_k2", read=_SECTION.read, structure=structure)
