@@ -3,6 +3,7 @@
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 
 from mem_cache.sizing import kv_bytes_per_token
@@ -20,10 +21,26 @@ from srt.util.network import claim_port
 
 # The smallest number that a key or a value may be stored as.
 LEAST_BYTES_PER_VALUE = 2
+# What traces need beside what every server does: modules, and the packages that they come from.
+TRACE_PACKAGES = {
+    "opentelemetry.sdk": "opentelemetry-sdk",
+    "opentelemetry.exporter.otlp.proto.http": "opentelemetry-exporter-otlp-proto-http",
+}
+
+
+def is_installed(module: str) -> bool:
+    """Whether it could be imported."""
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:  # not even the package that it would be in
+        return False
 
 
 def claim_what_is_needed(
-    args: ServerArgs, *, free_memory: Callable[[], int] = free_host_memory
+    args: ServerArgs,
+    *,
+    free_memory: Callable[[], int] = free_host_memory,
+    is_there: Callable[[str], bool] = is_installed,
 ) -> socket.socket:
     """The server's port, bound; nobody can connect yet. Raises StartupError with everything that is wrong."""
     problems = _Problems()
@@ -32,6 +49,10 @@ def claim_what_is_needed(
     if 0 <= args.port < 2**16 and args.host:
         with problems.collected():
             sock = claim_port(args.host, args.port)
+    if args.enable_trace or args.otlp_traces_endpoint is not None:
+        missing = [package for module, package in TRACE_PACKAGES.items() if not is_there(module)]
+        if missing:
+            problems.found.append(f"traces need what is not installed: pip install {' '.join(missing)}")
     _look_at_files(args, problems, free_memory)
     if sock is not None and not problems.found:
         return sock

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 
 from managers.messages.base import RequestId
 from managers.messages.to_detokenizer import RequestFinished, RequestLogprobs
-from srt.engine_client import FinishReason, GenerateChunk, Logprobs
+from srt.engine_client import ChunkSink, FinishReason, GenerateChunk, Logprobs, Outcome
 from srt.errors import RequestError, RequestFailed
 from srt.observability.request_timing import RequestTiming
 
@@ -128,6 +128,7 @@ class RequestState:
         self._num_open = 0
         self._news: list[Choice] = []
         self._waiter: asyncio.Future[None] | None = None
+        self._sink: ChunkSink | None = None
         self._error: RequestError | None = None
         self._caller_has_left = False
         self._has_delivered = False
@@ -216,9 +217,18 @@ class RequestState:
         self.wake()
 
     def wake(self) -> None:
-        """Let a waiting caller look."""
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
+        """Let a waiting caller have what is new: through its sink, or else by waking it."""
+        waiter = self._waiter
+        if waiter is None or waiter.done():
+            return
+        sink = self._sink
+        if sink is None or not self._is_in_the_middle() or not sink.is_ready():
+            waiter.set_result(None)
+            return
+        try:
+            sink.push(self._take_news())
+        except Exception as error:  # noqa: BLE001 - its caller's, and not of everybody whose tokens came with these
+            waiter.set_exception(error)
 
     # What the caller does.
 
@@ -233,11 +243,27 @@ class RequestState:
                 raise self._error
             if self._news:
                 self._has_delivered = True
-                news, self._news = self._news, []
-                return [choice.take() for choice in news]
+                return self._take_news()
             if self._num_open == 0 or self._caller_has_left:
                 raise StopAsyncIteration
             await self._wait()
+
+    def outcomes(self) -> list[Outcome]:
+        """How far each choice has come."""
+        return [
+            Outcome(
+                prompt_tokens=choice.prompt_tokens,
+                completion_tokens=choice.completion_tokens,
+                cached_tokens=choice.cached_tokens,
+                finish=choice.finish_reason,
+                num_retractions=choice.num_retractions,
+            )
+            for choice in self.choices
+        ]
+
+    def push_to(self, sink: ChunkSink) -> None:
+        """See Generation."""
+        self._sink = sink
 
     def abort(self) -> None:
         """Give up: nothing more is delivered, and the scheduler frees what the request holds."""
@@ -260,6 +286,13 @@ class RequestState:
             raise
         finally:
             self._waiter = None
+
+    def _is_in_the_middle(self) -> bool:
+        return self._has_delivered and self._num_open > 0 and self._error is None and bool(self._news)
+
+    def _take_news(self) -> list[GenerateChunk]:
+        news, self._news = self._news, []
+        return [choice.take() for choice in news]
 
     def _note_news(self, choice: Choice) -> None:
         if not choice.has_news:

@@ -162,6 +162,28 @@ class GenerateChunk(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     prompt_logprobs: Logprobs | None = None
 
 
+class Outcome(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """How far one choice has come, in figures. `finish` None: it has not ended, or nobody waited for its end."""
+
+    prompt_tokens: int
+    completion_tokens: int
+    cached_tokens: int
+    finish: FinishReason | None
+    num_retractions: int
+
+
+class ChunkSink(Protocol):
+    """Takes chunks in a plain call, where a task would have to be woken for them."""
+
+    def is_ready(self) -> bool:
+        """Whether `push` may be called now."""
+        ...
+
+    def push(self, chunks: list[GenerateChunk]) -> None:
+        """Take them. What it raises, the task that iterates gets."""
+        ...
+
+
 class Generation(Protocol):
     """A running request. Iterating gives lists of chunks (never empty) until every choice has finished.
 
@@ -178,6 +200,18 @@ class Generation(Protocol):
 
     async def __anext__(self) -> list[GenerateChunk]:
         """Wait until there is something new; StopAsyncIteration after the last choice's end."""
+        ...
+
+    def push_to(self, sink: ChunkSink) -> None:
+        """Offer a shorter way: while somebody waits in `__anext__`, chunks may be pushed instead, if the sink is ready.
+
+        Never the first ones nor those that end the last choice: whoever iterates sees the beginning, the end and
+        all errors, and what the sink was not ready for, each chunk once and in order.
+        """
+        ...
+
+    def outcomes(self) -> Sequence[Outcome]:
+        """Of every choice, in order. For whoever looks at a request when it is over."""
         ...
 
     def abort(self) -> None:

@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from srt.entrypoints.anthropic.errors import PATHS as ANTHROPIC_PATHS
 from srt.entrypoints.anthropic.errors import anthropic_error_body, anthropic_last_event
 from srt.entrypoints.disconnect import ClientDisconnected
-from srt.entrypoints.middleware import request_label
+from srt.entrypoints.middleware import note_failure, request_label
 from srt.entrypoints.sse import DONE, EVENT_STREAM, event
 from srt.errors import InvalidRequest, MethodNotAllowed, NotFound, RequestError, RequestFailed
 
@@ -56,7 +56,7 @@ class ErrorResponses:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on and answer for its failure."""
-        response = _ResponseProgress(send, error_shape(scope["path"]))
+        response = _ResponseProgress(scope, send, error_shape(scope["path"]))
         # Starlette's router raises its 404 and 405, rather than word them itself, inside what calls itself an app.
         scope["app"] = self
         try:
@@ -80,7 +80,8 @@ def _name(scope: Scope) -> str:
 class _ResponseProgress:
     """Passes a response on and knows how far it has got. Costs an event one plain call, no coroutine."""
 
-    def __init__(self, send: Send, shape: ErrorShape) -> None:
+    def __init__(self, scope: Scope, send: Send, shape: ErrorShape) -> None:
+        self._scope = scope
         self._send = send
         self._shape = shape
         self._has_begun = False
@@ -94,6 +95,7 @@ class _ResponseProgress:
 
     async def fail(self, error: RequestError, headers: Mapping[str, str] = {}) -> None:
         """Say what went wrong, in the way that is still possible."""
+        note_failure(self._scope, error)
         if not self._has_begun:
             await _send_error(self._send, error, self._shape.body(error), headers)
             return

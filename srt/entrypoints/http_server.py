@@ -21,11 +21,14 @@ from srt.entrypoints.http_protocol import BoundedHttpProtocol
 from srt.entrypoints.middleware import ApiKey, BodyLimit, RequestLabel
 from srt.entrypoints.only_model import OnlyModel
 from srt.entrypoints.request_logging import LoggedEngine
+from srt.entrypoints.request_tracing import RequestTracer, TracedEngine
 from srt.entrypoints.routes import build_routes
 from srt.entrypoints.telemetry import Endpoints, Telemetry
 from srt.observability.request_log import open_request_log
+from srt.observability.request_trace import TraceSink
 from srt.server_args.cors_origins import parse_origins
 from srt.server_args.server_args import ServerArgs
+from srt.server_args.trace_endpoint import traces_url
 
 # Longer than clients and gateways keep an idle connection, so that it is they who close it: a server that closes
 # first races with the next request.
@@ -35,11 +38,16 @@ KEEP_ALIVE_S = 75
 SWITCH_INTERVAL_S = 0.001
 
 
-def build_app(client: EngineClient, args: ServerArgs) -> ASGIApp:
-    """Everything a request passes through, from the outside in."""
+def build_app(client: EngineClient, args: ServerArgs, trace_sink: TraceSink | None = None) -> ASGIApp:
+    """Everything a request passes through, from the outside in. Traces go where the flags say, unless given a sink."""
     if args.log_requests:
         request_log = open_request_log(args.log_requests_target, args.log_format)
         client = LoggedEngine(client, request_log, args.log_requests_level)
+    tracer: RequestTracer | None = None
+    trace_sink = trace_sink or _open_trace_sink(args)
+    if trace_sink is not None:
+        client = TracedEngine(client)
+        tracer = RequestTracer(trace_sink, client.model_info.served_model_name)
     routes = build_routes(client, args)
     app: ASGIApp = Router(routes, redirect_slashes=False)
     if args.strict_model_name:
@@ -55,7 +63,18 @@ def build_app(client: EngineClient, args: ServerArgs) -> ASGIApp:
         Endpoints.of(routes),
         slow_s=args.slow_request_threshold,
         logs_access=args.enable_access_log,
+        tracer=tracer,
     )
+
+
+def _open_trace_sink(args: ServerArgs) -> TraceSink | None:
+    url = traces_url(args)
+    if url is None:
+        return None
+    # Here, because what it imports is optional; managers/preflight.py has seen that it is there.
+    from srt.observability.trace_export import open_trace_exporter
+
+    return open_trace_exporter(url, args.otlp_service_name)
 
 
 class HttpServer:

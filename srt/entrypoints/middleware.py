@@ -7,7 +7,7 @@ from collections.abc import Awaitable
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from srt.errors import PayloadTooLarge, Unauthorized
+from srt.errors import PayloadTooLarge, RequestError, Unauthorized
 
 # Probes of orchestrators cannot carry a key, and these answer from memory. /health_generate is not among them: it
 # costs a forward pass, which nobody should get without the key. /docs and /playground are pages that say nothing of
@@ -28,6 +28,17 @@ def response_status(scope: Scope) -> int | None:
     """The status that the client was sent; None: nothing yet."""
     status: int | None = scope["state"].get("response_status")
     return status
+
+
+def note_failure(scope: Scope, error: RequestError) -> None:
+    """The request ends with this error, as its status or in the middle of a stream."""
+    scope["state"]["failure"] = error
+
+
+def failure_of(scope: Scope) -> RequestError | None:
+    """The error that it has ended with, if any."""
+    error: RequestError | None = scope["state"].get("failure")
+    return error
 
 
 class RequestLabel:

@@ -6,26 +6,25 @@ answer, 3 and all of them. Nothing below 2 shows anything of what was written. N
 
 import logging
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
 import msgspec
 
 from srt.engine_client import (
     ChatPrompt,
+    ChunkSink,
     EngineClient,
     GenerateChunk,
     GenerateRequest,
     Generation,
-    Health,
-    LoadSnapshot,
+    Outcome,
     Prompt,
     TextPrompt,
     TokenPrompt,
 )
+from srt.entrypoints.engine_layer import EngineLayer
 from srt.errors import RequestError
-from srt.observability.exposition import Family
-from srt.observability.front_counts import FrontCounts
 from srt.observability.logging import fields
 from srt.observability.redaction import redact
 
@@ -33,15 +32,13 @@ SAMPLING, SHORT_TEXT, WHOLE_TEXT = 1, 2, 3
 MAX_CHARS = 2048
 
 
-class LoggedEngine:
+class LoggedEngine(EngineLayer):
     """Everything but `generate` is passed through."""
 
     def __init__(self, engine: EngineClient, logger: logging.Logger, level: int) -> None:
-        self._engine = engine
+        super().__init__(engine)
         self._logger = logger
         self._level = level
-        self.model_info = engine.model_info
-        self.counts = engine.counts
 
     async def generate(self, request: GenerateRequest) -> Generation:
         """Log what was asked, then pass on what is answered and log that."""
@@ -55,54 +52,6 @@ class LoggedEngine:
             raise
         self._logger.info("request received", extra=fields(**{**about, "rid": generation.request_id}))
         return LoggedGeneration(generation, self._logger, self._max_chars, begun)
-
-    async def tokenize(self, prompt: Prompt, *, add_special_tokens: bool = True) -> list[int]:
-        """See EngineClient, as all that follow."""
-        return await self._engine.tokenize(prompt, add_special_tokens=add_special_tokens)
-
-    async def detokenize(self, token_ids: Sequence[int], *, skip_special_tokens: bool = True) -> str:
-        """Text of token ids."""
-        return await self._engine.detokenize(token_ids, skip_special_tokens=skip_special_tokens)
-
-    def token_bytes(self, token_id: int, *, skip_special_tokens: bool = False) -> bytes:
-        """What one token is in the text."""
-        return self._engine.token_bytes(token_id, skip_special_tokens=skip_special_tokens)
-
-    def abort(self, rid: str) -> None:
-        """End what has this rid."""
-        self._engine.abort(rid)
-
-    def abort_all(self) -> None:
-        """End everything."""
-        self._engine.abort_all()
-
-    async def flush_cache(self, *, timeout_s: float = 0.0) -> str | None:
-        """Forget cached prefixes."""
-        return await self._engine.flush_cache(timeout_s=timeout_s)
-
-    async def server_states(self) -> Sequence[Mapping[str, Any]]:
-        """Facts and figures."""
-        return await self._engine.server_states()
-
-    def loads(self) -> Sequence[LoadSnapshot]:
-        """How busy each replica is."""
-        return self._engine.loads()
-
-    def worker_states(self) -> Sequence[Mapping[str, Any]]:
-        """Figures of each process that serves HTTP."""
-        return self._engine.worker_states()
-
-    def all_counts(self) -> Sequence[FrontCounts]:
-        """What each of them has counted."""
-        return self._engine.all_counts()
-
-    def metrics(self) -> Sequence[Family]:
-        """For /metrics."""
-        return self._engine.metrics()
-
-    def health(self) -> Health:
-        """Liveness."""
-        return self._engine.health()
 
     @property
     def _max_chars(self) -> int | None:
@@ -165,16 +114,27 @@ class LoggedGeneration:
             raise
         if self._first_token_s is None:
             self._first_token_s = time.monotonic() - self._begun
-        for chunk in chunks:
-            self._last_chunks[chunk.index] = chunk
-            if self._max_chars != 0:
-                self._texts.setdefault(chunk.index, []).append(chunk.text)
+        self._note(chunks)
         return chunks
+
+    def push_to(self, sink: ChunkSink) -> None:
+        """The same, past what notes the chunks."""
+        self._generation.push_to(_NotingSink(self._note, sink))
+
+    def outcomes(self) -> Sequence[Outcome]:
+        """Of each choice."""
+        return self._generation.outcomes()
 
     def abort(self) -> None:
         """Give up."""
         self._end("request aborted")
         self._generation.abort()
+
+    def _note(self, chunks: list[GenerateChunk]) -> None:
+        for chunk in chunks:
+            self._last_chunks[chunk.index] = chunk
+            if self._max_chars != 0:
+                self._texts.setdefault(chunk.index, []).append(chunk.text)
 
     def _end(self, what: str, **more: Any) -> None:
         if self._is_over:
@@ -195,3 +155,16 @@ class LoggedGeneration:
             texts = ["".join(texts) for _, texts in sorted(self._texts.items())]
             told["answers"] = [redact(text, self._max_chars) for text in texts]
         self._logger.info(what, extra=fields(**told))
+
+
+class _NotingSink:
+    """Another sink, which is shown everything on its way."""
+
+    def __init__(self, note: Callable[[list[GenerateChunk]], None], sink: ChunkSink) -> None:
+        self._note = note
+        self._sink = sink
+        self.is_ready = sink.is_ready
+
+    def push(self, chunks: list[GenerateChunk]) -> None:
+        self._note(chunks)
+        self._sink.push(chunks)

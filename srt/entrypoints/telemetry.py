@@ -13,6 +13,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from srt.entrypoints.http_protocol import FIRST_BYTE
 from srt.entrypoints.middleware import request_label, response_status
+from srt.entrypoints.request_tracing import RequestTracer
 from srt.observability import metric_catalogue as m
 from srt.observability.exposition import Family, Sample
 from srt.observability.front_counts import NUM_ENDPOINTS, STATUSES, FrontCounts
@@ -83,7 +84,7 @@ def _by_status(labels: Mapping[str, str], nums: Sequence[int]) -> Iterator[Sampl
 
 
 class Telemetry:
-    """`slow_s` None: no request is slow. `logs_access`: a line for every request."""
+    """`slow_s` None: no request is slow. `logs_access`: a line for every request. `tracer` None: no traces."""
 
     def __init__(
         self,
@@ -93,12 +94,14 @@ class Telemetry:
         *,
         slow_s: float | None = None,
         logs_access: bool = False,
+        tracer: RequestTracer | None = None,
     ) -> None:
         self._app = app
         self._counts = counts
         self._endpoints = endpoints
         self._slow_s = slow_s
         self._logs_access = logs_access
+        self._tracer = tracer
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on, and look at it again when it is over, however it ends."""
@@ -116,13 +119,16 @@ class Telemetry:
         if visit.timing is not None:
             visit.timing.note_written()
             self._counts.note_segments(visit.timing)
-        duration_s = time.monotonic() - visit.received
+        ended = time.monotonic()
+        duration_s = ended - visit.received
         if self._slow_s is not None and duration_s >= self._slow_s:
             segments = {} if visit.timing is None else visit.timing.segments()
             timeline = {f"{name}_s": round(seconds, 4) for name, seconds in segments.items()}
             logger.warning("slow request", extra=fields(**_describe(scope, duration_s), **timeline))
         if self._logs_access:
             logger.info("access", extra=fields(client=_client(scope), **_describe(scope, duration_s)))
+        if self._tracer is not None:
+            self._tracer.note_end(scope, visit, ended)
 
 
 def _describe(scope: Scope, duration_s: float) -> dict[str, object]:

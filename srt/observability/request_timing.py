@@ -10,11 +10,14 @@ processes share. Whoever has no HTTP in front starts when it asks.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import msgspec
+
+from srt.observability.request_trace import Attribute
 
 # The segments in order, each named after what happens in it; and the share that each is counted under.
 SEGMENTS = {
@@ -127,12 +130,24 @@ def _differences(instants: Sequence[float | None]) -> list[float]:
     return spans
 
 
+class DescribedWork(Protocol):
+    """What a visit asked the engine for, told when the visit is over."""
+
+    def describe(self, timing: RequestTiming | None) -> Iterator[tuple[str, Attribute]]:
+        """Attributes of a trace."""
+        ...
+
+
 @dataclass(slots=True)
 class Visit:
-    """One HTTP request, since the first byte that was read of it. `timing` is of what it asked the engine, if any."""
+    """One HTTP request, since the first byte that was read of it. `timing` is of what it asked the engine, if any.
+
+    `work` is remembered only where traces are wanted.
+    """
 
     received: float
     timing: RequestTiming | None = None
+    work: DescribedWork | None = None
 
 
 _visit: ContextVar[Visit | None] = ContextVar("visit", default=None)
@@ -143,6 +158,11 @@ def begin_visit(received: float) -> Visit:
     visit = Visit(received)
     _visit.set(visit)
     return visit
+
+
+def current_visit() -> Visit | None:
+    """On whose behalf the current task works, if on any."""
+    return _visit.get()
 
 
 def begin_timing(clock: Callable[[], float]) -> RequestTiming:

@@ -12,6 +12,7 @@ from srt.server_args.cli import flag_groups
 from srt.server_args.cors_origins import parse_origins
 from srt.server_args.model_args import MOCK
 from srt.server_args.server_args import ServerArgs
+from srt.server_args.trace_endpoint import traces_url
 
 LARGEST_PORT = 65535
 AT_LEAST_ONE = (
@@ -43,8 +44,8 @@ AT_LEAST_ZERO = (
 ABOVE_ZERO = ("grammar_compile_timeout", "http_read_timeout")
 ABOVE_ZERO_IF_SET = ("request_running_timeout", "request_waiting_timeout", "slow_request_threshold")
 NOT_EMPTY = (
-    *("api_key", "chat_template", "host", "log_requests_target", "model_path", "served_model_name"),
-    "tokenizer_path",
+    *("api_key", "chat_template", "host", "log_requests_target", "model_path", "otlp_service_name"),
+    *("served_model_name", "tokenizer_path"),
 )
 REDACTED = "***"
 
@@ -104,6 +105,7 @@ def find_problems(args: ServerArgs) -> Iterator[str]:
         )
     yield from _port(args)
     yield from _origins(args)
+    yield from _traces(args)
     yield from _priority(args)
     yield from _memory(args)
     yield from _chunk(args)
@@ -142,6 +144,13 @@ def _origins(args: ServerArgs) -> Iterator[str]:
         parse_origins(args.cors_allow_origins)
     except ValueError as error:
         yield f"--cors-allow-origins: {error}"
+
+
+def _traces(args: ServerArgs) -> Iterator[str]:
+    try:
+        traces_url(args)
+    except ValueError as error:
+        yield f"--otlp-traces-endpoint: {error}"
 
 
 def _priority(args: ServerArgs) -> Iterator[str]:

@@ -38,6 +38,17 @@ class ObservabilityArgs:
         "sglang:",
         help="How metrics begin that mean the same as SGLang's. lockstep_: as Prometheus' own rules want it.",
     )
+    enable_trace: bool = flag(
+        False, help="Send OpenTelemetry traces to http://localhost:4318, or to the endpoint below."
+    )
+    otlp_traces_endpoint: str | None = flag(
+        None,
+        help="Send OpenTelemetry traces there, as OTLP over HTTP: http://collector:4318. One span for each request and "
+        "for each part of its time; no texts. Needs the packages of the extra `trace`.",
+    )
+    otlp_service_name: str | None = flag(
+        None, help="Name of the service in traces. Default: OTEL_SERVICE_NAME, or lockstep."
+    )
     decode_log_interval: int = flag(40, help="Decode steps between two decode log lines.")
     watchdog_timeout: float = flag(
         300.0,

@@ -12,6 +12,7 @@ from typing import Any
 
 from srt.engine_client import (
     ChatPrompt,
+    ChunkSink,
     FinishReason,
     GenerateChunk,
     GenerateRequest,
@@ -19,6 +20,7 @@ from srt.engine_client import (
     LoadSnapshot,
     Logprobs,
     ModelInfo,
+    Outcome,
     Prompt,
     TextPrompt,
     TokenPrompt,
@@ -94,6 +96,7 @@ class FakeGeneration:
         self.was_aborted = asyncio.Event()
         self._unfinished = len(request.prompts) * request.sampling[0].n
         self._pushed: deque[list[GenerateChunk] | Exception] = deque()
+        self._last_chunks: dict[int, GenerateChunk] = {}
         self._has_pushed = asyncio.Event()
 
     @property
@@ -122,8 +125,24 @@ class FakeGeneration:
         pushed = self._pushed.popleft()
         if isinstance(pushed, Exception):
             raise pushed
+        self._last_chunks.update((chunk.index, chunk) for chunk in pushed)
         self._unfinished -= sum(chunk.finish is not None for chunk in pushed)
         return pushed
+
+    def push_to(self, sink: ChunkSink) -> None:
+        """It may be offered, and is not used."""
+
+    def outcomes(self) -> Sequence[Outcome]:
+        return [
+            Outcome(
+                prompt_tokens=last.prompt_tokens,
+                completion_tokens=last.completion_tokens,
+                cached_tokens=last.cached_tokens,
+                finish=last.finish,
+                num_retractions=last.num_retractions,
+            )
+            for _, last in sorted(self._last_chunks.items())
+        ]
 
     def abort(self) -> None:
         self.was_aborted.set()

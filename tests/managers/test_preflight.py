@@ -1,10 +1,11 @@
 import socket
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from managers.preflight import claim_what_is_needed, memory_problems
+from managers.preflight import claim_what_is_needed, is_installed, memory_problems
 from srt.configs.load import load_model_config
 from srt.configs.model_config import ModelConfig
 from srt.errors import StartupError
@@ -62,6 +63,22 @@ def test_a_port_that_could_be_had_is_free_again_when_something_else_is_wrong(mod
     with pytest.raises(StartupError, match="there is no model at"):
         claim_what_is_needed(replace(args, model_path="/no/model"))
     claim_what_is_needed(args).close()
+
+
+@pytest.mark.parametrize("wish", [{"enable_trace": True}, {"otlp_traces_endpoint": "http://collector:4318"}])
+def test_packages_that_only_traces_need_are_missed_only_by_them(model: str, wish: dict[str, Any]) -> None:
+    def is_there(module: str) -> bool:
+        return module != "opentelemetry.exporter.otlp.proto.http"
+
+    claim_what_is_needed(ServerArgs(model_path=model, port=0), is_there=is_there).close()
+    with pytest.raises(StartupError, match=r"pip install opentelemetry-exporter-otlp-proto-http$"):
+        claim_what_is_needed(ServerArgs(model_path=model, port=0, **wish), is_there=is_there)
+    claim_what_is_needed(ServerArgs(model_path=model, port=0, **wish)).close()
+
+
+def test_a_module_of_a_package_that_is_not_there_is_not_there() -> None:
+    assert is_installed("opentelemetry.sdk")
+    assert not is_installed("no_such_package.of.this.name")
 
 
 @pytest.fixture
