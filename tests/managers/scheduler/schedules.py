@@ -47,7 +47,7 @@ class Schedule:
         """The same schedule for the same seed."""
         rng = random.Random(seed)
         page_size = rng.choice([1, 1, 4, 16])
-        capacity = rng.choice([64, 64, 80, 112, 200]) // page_size * page_size
+        capacity = rng.choice([32, 32, 48, 64, 112]) // page_size * page_size
         settings = replace(
             SETTINGS,
             capacity=capacity,
@@ -60,13 +60,13 @@ class Schedule:
             policy_seed=rng.randint(0, 9),
             conservativeness=rng.choice([0.0, 0.0, 0.2, 1.0]),
             priorities=rng.choice([NO_PRIORITIES, _priorities(rng)]),
-            waiting_timeout_s=rng.choice([None, None, None, 0.2]),
-            running_timeout_s=rng.choice([None, None, None, 0.4]),
+            waiting_timeout_s=rng.choice([None, None, None, 0.1]),
+            running_timeout_s=rng.choice([None, None, None, 0.2]),
             stream_interval=rng.choice([1, 1, 3]),
-            context_length=rng.choice([60, 1000]),
+            context_length=rng.choice([31, 1000]),
             overlaps=seed % 2 == 1,
         )
-        trunks = [_text(rng, rng.randint(5, 25)) for _ in range(2)]
+        trunks = [_text(rng, rng.randint(3, 13)) for _ in range(2)]
         requests = [_request(rng, trunks, settings.length_limit) for _ in range(rng.randint(4, 9))]
         return Schedule(settings, requests)
 
@@ -149,10 +149,10 @@ def _priorities(rng: random.Random) -> PriorityRules:
 
 
 def _request(rng: random.Random, trunks: list[list[int]], limit: int) -> PlannedRequest:
-    prompt_ids = rng.choice([[], *trunks, *trunks])[: rng.randint(1, 30)] + _text(rng, rng.randint(1, 20))
+    prompt_ids = rng.choice([[], *trunks, *trunks])[: rng.randint(1, 16)] + _text(rng, rng.randint(1, 10))
     prompt_ids = prompt_ids[: limit - 2]
-    max_new_tokens = min(rng.choice([0, 1, 2, 10, 40, 60, 60]), limit - len(prompt_ids))
-    arrives = rng.choice([0, 0, rng.randint(0, 30)])
+    max_new_tokens = min(rng.choice([0, 1, 2, 6, 20, 30, 30]), limit - len(prompt_ids))
+    arrives = rng.choice([0, 0, rng.randint(0, 15)])
     sampling = greedy(
         max_new_tokens,
         min_new_tokens=min(rng.choice([0, 0, 5]), max_new_tokens),
@@ -168,11 +168,11 @@ def _request(rng: random.Random, trunks: list[list[int]], limit: int) -> Planned
         n=rng.choice([1, 1, 1, 1, 3]),
         stream=rng.random() < 0.7,
         arrives=arrives,
-        aborted=arrives + rng.randint(0, 40) if rng.random() < 0.2 else None,
+        aborted=arrives + rng.randint(0, 20) if rng.random() < 0.2 else None,
         namespace=rng.choice([(), (), ("tenant",)]),
         priority=rng.choice([None, 0, 1, 1, 2, 7]),
-        timeout_s=rng.choice([None] * 9 + [0.3]),
-        delay_s=rng.choice([0.0] * 9 + [0.1]),
+        timeout_s=rng.choice([None] * 9 + [0.15]),
+        delay_s=rng.choice([0.0] * 9 + [0.05]),
         logprobs=_logprobs(rng, len(prompt_ids)),
         grammar=random_grammar(rng),
     )

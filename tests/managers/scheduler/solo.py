@@ -1,5 +1,6 @@
 """What a request must answer, whatever runs beside it: computed without batches, memory or caches."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -65,13 +66,14 @@ def solo(prompt_ids: Sequence[int], params: SamplingParams, grammar: SoloGrammar
     """The answer of the fake model."""
     output: list[int] = []
     stop_ids = {*params.stop_token_ids, *(() if params.ignore_eos else (EOS_ID,))}
-    text = ""
+    text, decoder = "", TOKENIZER.incremental_decoder()
     while len(output) < (params.max_new_tokens or 0):
         banned = stop_ids if len(output) < params.min_new_tokens else set()
         allowed = None if grammar is None else grammar.allowed(output, stop_ids)
         output.append(_next_token([*prompt_ids, *output], output, params, banned, allowed))
         assert allowed is None or output[-1] in allowed - banned
-        before, text = text, TOKENIZER.decode(output)
+        before = text
+        text += decoder.push(output[-1])
         counts = len(output) >= params.min_new_tokens
         stops = [stop for stop in params.stop if text != before and text.endswith(stop)]
         if counts and stops:
@@ -112,14 +114,18 @@ def _next_token(
     if not params.is_greedy or params.logit_bias or params.repetition_penalty != 1.0:
         return _sampled_token(token_ids, output, params, banned, allowed)
     first, second = choices(token_ids)
+    is_possible = first not in banned and (allowed is None or first in allowed)
+    if is_possible and not params.frequency_penalty:
+        return first
     # Of all others the lowest ids win, of which so many may be penalised or banned.
     scores = {token_id: 0.0 for token_id in range(len(output) + len(banned) + 1)}
     scores |= {token_id: 0.0 for token_id in [*output, *(allowed or ())]} | {
         first: FIRST_CHOICE,
         second: SECOND_CHOICE,
     }
+    counts = Counter(output)
     possible = {
-        token_id: score - params.frequency_penalty * output.count(token_id)
+        token_id: score - params.frequency_penalty * counts.get(token_id, 0)
         for token_id, score in scores.items()
         if token_id not in banned and (allowed is None or token_id in allowed)
     }

@@ -181,10 +181,13 @@ class World:
         stats = memory.stats()
         own = sum(round_up(len(memory.own_slots(request)), memory.page_size) for request in running)
         assert stats.num_free + stats.num_evictable + stats.num_protected + own == stats.capacity, stats
-        if self.scheduler.is_idle or self.stats().turn % 4 == 0:  # looks at every slot, so it takes a while
+        scheduler_stats = self.stats()
+        if (
+            self.scheduler.is_idle or scheduler_stats.turn % 4 == 0
+        ):  # looks at every slot, so it takes a while
             violations = find_violations(memory, running)
             assert not violations, violations
-        assert self.stats().num_ledger_repairs == 0
+        assert scheduler_stats.num_ledger_repairs == 0
         num_places = self.settings.max_running_requests + any(request.is_probe for request in running)
         assert len(running) <= num_places
 
