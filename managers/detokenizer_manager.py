@@ -41,9 +41,10 @@ def run(addresses: IpcAddresses, tokenizer_folder: str, num_replicas: int = 1, n
     while True:
         pulse.beat()
         messages = receiver.receive(HEARTBEAT_S)
-        backlog.note(messages)
         # What has piled up meanwhile is handled as one batch: whoever is behind catches up.
-        for message in merge_batches(messages):
+        merged = list(merge_batches(messages))
+        backlog.note(messages, merged)
+        for message in merged:
             match message:
                 case TokenBatch():
                     output = detokenizer.process(message)
@@ -67,13 +68,15 @@ class Backlog:
     def __init__(self) -> None:
         self._most_waiting = 0
         self._num_merged = 0
+        self._num_coalesced = 0
 
-    def note(self, messages: Sequence[DetokenizerInput]) -> None:
-        """These were waiting."""
+    def note(self, messages: Sequence[DetokenizerInput], merged: Sequence[DetokenizerInput]) -> None:
+        """These were waiting, and became those."""
         if len(messages) > 1:
             num_batches = sum(isinstance(message, TokenBatch) for message in messages)
             self._num_merged += max(num_batches - 1, 0)
             self._most_waiting = max(self._most_waiting, num_batches - 1)
+            self._num_coalesced += _num_chunks(messages) - _num_chunks(merged)
 
     def take_figures(self, num_open: int) -> DetokenizerFigures:
         """For a report; the most is counted anew from here on."""
@@ -81,6 +84,7 @@ class Backlog:
             num_open=num_open,
             backlog=self._most_waiting,
             num_merged_batches=self._num_merged,
+            num_coalesced_chunks=self._num_coalesced,
             cpu_s=time.process_time(),
         )
         self._most_waiting = 0
@@ -217,6 +221,10 @@ def _merged(batches: Sequence[TokenBatch]) -> TokenBatch:
         finished=[finished for batch in batches for finished in batch.finished],
         logprobs=[told for batch in batches for told in batch.logprobs],
     )
+
+
+def _num_chunks(messages: Sequence[DetokenizerInput]) -> int:
+    return sum(len(message.request_ids) for message in messages if isinstance(message, TokenBatch))
 
 
 def _given_up(request_id: RequestId, finished: RequestFinished | None) -> RequestFinished:

@@ -63,7 +63,7 @@ async def connected_front(
         grammar_ports=None if args.grammar_backend == NO_GRAMMARS else ports,
     )
     receiving = asyncio.create_task(client.receive_forever(), name="tokenizer manager")
-    watching = asyncio.create_task(watch_loop(client.counts), name="loop lag")
+    watching = asyncio.create_task(watch_loop(client.counts, lambda: client.num_open > 0), name="loop lag")
     try:
         yield ConnectedFront(client=client, receiving=receiving, fronts=fronts)
     finally:

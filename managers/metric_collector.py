@@ -185,6 +185,7 @@ def _detokenizer_families(figures: DetokenizerFigures | None, model: Mapping[str
         yield Family(m.DETOKENIZER_BACKLOG, [Sample(model, figures.backlog)])
         yield Family(m.DETOKENIZER_OPEN, [Sample(model, figures.num_open)])
         yield Family(m.DETOKENIZER_MERGED, [Sample(model, figures.num_merged_batches)])
+        yield Family(m.DETOKENIZER_COALESCED, [Sample(model, figures.num_coalesced_chunks)])
 
 
 def _cpu_samples(

@@ -54,6 +54,7 @@ class OpenRequests:
         self._requests_by_rid: dict[str, list[RequestState]] = {}
         self._arrivals: set[Arrival] = set()
         self._idle = asyncio.Event()
+        self._to_wake: dict[int, RequestState] = {}
         # Pieces of streams that did not leave by themselves, because their reader or this process was late.
         self.num_coalesced_chunks = 0
 
@@ -105,9 +106,8 @@ class OpenRequests:
         self._note_if_idle()
 
     def deliver(self, batch: TextBatch, now: float) -> None:
-        """Each row to its request, then wake the callers: once a request, however much has come."""
-        choices, meter = self._choices, self._meter
-        to_wake: dict[int, RequestState] = {}
+        """Each row to its request. Its caller hears of it with the next `wake_callers`."""
+        choices, meter, to_wake = self._choices, self._meter, self._to_wake
         start = 0
         run_last_token_at, run_num_tokens, run_length = math.nan, 0, 0
         for request_id, text, num_tokens, cached_tokens in zip(
@@ -143,10 +143,14 @@ class OpenRequests:
                 meter.finished(choice, finished, batch.made_at, now)
                 self._finish(choice, finished)
                 to_wake[id(choice.generation)] = choice.generation
-        for request in to_wake.values():
-            request.wake()
         if batch.finished:
             self._note_if_idle()
+
+    def wake_callers(self) -> None:
+        """Of all that was delivered: once a request, however much has come. So whoever is behind catches up."""
+        to_wake, self._to_wake = self._to_wake, {}
+        for request in to_wake.values():
+            request.wake()
 
     async def wait_until_none(self, timeout_s: float, hurry: asyncio.Event | None = None) -> bool:
         """Whether no request is open; waits up to `timeout_s` for that, or until `hurry` is set."""

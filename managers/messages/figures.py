@@ -36,4 +36,5 @@ class DetokenizerFigures(msgspec.Struct, frozen=True, array_like=True, gc=False,
     num_open: int = 0
     backlog: int = 0  # most batches found waiting at once, since the last report
     num_merged_batches: int = 0
+    num_coalesced_chunks: int = 0  # pieces of answers that became one with others thereby
     cpu_s: float = 0.0

@@ -192,11 +192,14 @@ OPEN_ANSWERS = _ours(
 COALESCED = _ours(
     "coalesced_chunks_total",
     "counter",
-    "Pieces of streams that left together because their reader was late.",
+    "Pieces of streams that left together because their reader, or this process, was late.",
     WORKER,
 )
 LOOP_LAG = _ours(
-    "event_loop_lag_seconds", "histogram", "How late the event loop was, asked four times a second.", WORKER
+    "event_loop_lag_seconds",
+    "histogram",
+    "How late the event loop was, asked every 20 ms while it serves.",
+    WORKER,
 )
 DETOKENIZER_BACKLOG = _ours(
     "detokenizer_backlog",
@@ -211,6 +214,12 @@ DETOKENIZER_MERGED = _ours(
     "detokenizer_merged_batches_total",
     "counter",
     "Batches that were joined with others to catch up.",
+    ("model_name",),
+)
+DETOKENIZER_COALESCED = _ours(
+    "detokenizer_coalesced_chunks_total",
+    "counter",
+    "Pieces of answers that became one with others thereby.",
     ("model_name",),
 )
 PROCESS_CPU = Metric(
@@ -245,7 +254,7 @@ GROUPS: dict[str, Sequence[Metric]] = {
     "HTTP": (HTTP_REQUESTS, HTTP_RESPONSES, HTTP_ACTIVE, CONNECTIONS),
     "Processes": (
         *(OPEN_ANSWERS, COALESCED, LOOP_LAG, DETOKENIZER_BACKLOG, DETOKENIZER_OPEN, DETOKENIZER_MERGED),
-        *(PROCESS_CPU, BUILD),
+        *(DETOKENIZER_COALESCED, PROCESS_CPU, BUILD),
     ),
 }
 METRICS: Sequence[Metric] = tuple(metric for group in GROUPS.values() for metric in group)

@@ -247,10 +247,21 @@ def test_a_special_token_is_skipped() -> None:
     assert batch.texts == ["AB"]
 
 
+def note(backlog: Backlog, messages: list[DetokenizerInput]) -> None:
+    backlog.note(messages, list(merge_batches(messages)))
+
+
 def test_how_far_it_is_behind_is_the_most_that_waited_since_it_last_said_so() -> None:
     backlog = Backlog()
-    backlog.note([tokens({1: [65]}), LOAD, tokens({1: [66]}), tokens({1: [67]})])
-    backlog.note([tokens({1: [68]})])
+    note(backlog, [tokens({1: [65]}), LOAD, tokens({1: [66]}), tokens({1: [67]})])
+    note(backlog, [tokens({1: [68]})])
     first, second = backlog.take_figures(3), backlog.take_figures(3)
     assert (first.num_open, first.backlog, first.num_merged_batches) == (3, 2, 2)
     assert (second.backlog, second.num_merged_batches) == (0, 2)
+
+
+def test_pieces_that_became_one_are_counted() -> None:
+    backlog = Backlog()
+    note(backlog, [tokens({1: [65], 2: [65]}), tokens({1: [66]}), tokens({1: [67], 3: [67]})])
+    note(backlog, [tokens({1: [68]}), LOAD, tokens({1: [69]})])
+    assert backlog.take_figures(3).num_coalesced_chunks == 2
