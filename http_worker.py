@@ -62,6 +62,7 @@ async def _serve(
             read_timeout_s=args.http_read_timeout,
             on_connection=lambda: row.count(Figure.CONNECTIONS_OPENED),
             on_connection_end=lambda: row.count(Figure.CONNECTIONS_CLOSED),
+            on_refusal=row.counts.http.refuse,
         )
         serving = asyncio.create_task(server.serve())
         inbox = ConnectionInbox(own_addresses.front_connections, row, server.take)

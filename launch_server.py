@@ -63,6 +63,7 @@ class OnlyFront:
             read_timeout_s=self._args.http_read_timeout,
             on_connection=lambda: row.count(Figure.CONNECTIONS_OPENED),
             on_connection_end=lambda: row.count(Figure.CONNECTIONS_CLOSED),
+            on_refusal=row.counts.http.refuse,
         )
         self._serving = asyncio.create_task(self._server.serve())
         self._serving.add_done_callback(self._on_end)

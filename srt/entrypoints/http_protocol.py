@@ -8,6 +8,7 @@ Java's client does with its first one; uvicorn drops that body.
 import asyncio
 import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
 import httptools
@@ -18,6 +19,7 @@ from uvicorn.server import ServerState
 
 from srt.entrypoints.close_delimited import until_close
 from srt.entrypoints.error_response import error_body
+from srt.entrypoints.middleware import note_status
 from srt.entrypoints.read_watch import ReadWatch
 from srt.errors import InvalidRequest
 
@@ -37,6 +39,8 @@ class BoundedHttpProtocol(HttpToolsProtocol):
     """
 
     read_timeout_s = 30.0
+    on_refusal: Callable[[int], None] = staticmethod(lambda status: None)
+    """Told of the status of whatever did not become a request."""
 
     def __init__(
         self,
@@ -164,11 +168,14 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._refuse(*(self._refusal or (400, msg)))
 
     def _refuse(self, status: int, message: str) -> None:
-        if self.pipeline or (
-            self.cycle is not None and self.cycle.response_started and not self.cycle.response_complete
-        ):
-            self.transport.close()  # words would land in the middle of an earlier request's answer
+        is_answering = self.cycle is not None and not self.cycle.response_complete
+        if self.pipeline or (is_answering and (self._is_in_head or self.cycle.response_started)):
+            self.transport.close()  # words would land in an earlier request's answer
             return
+        if is_answering:
+            note_status(self.cycle.scope["state"], status)
+        else:
+            self.on_refusal(status)
         body = error_body(InvalidRequest(message))
         head = b"content-type: application/json\r\nconnection: close\r\ncontent-length: %d\r\n\r\n" % len(
             body

@@ -80,7 +80,8 @@ def _open_trace_sink(args: ServerArgs) -> TraceSink | None:
 class HttpServer:
     """Serves an app on a bound socket, in the running event loop, until told to stop.
 
-    Without a socket it serves the connections that it is given (`take`). The callbacks are called for each connection.
+    Without a socket it serves the connections that it is given (`take`). The callbacks are called for each connection,
+    and with the status of what was refused before it was a request.
     Installs no signal handlers: whoever owns the process owns its signals. Closes its socket at the end.
     """
 
@@ -92,6 +93,7 @@ class HttpServer:
         read_timeout_s: float = BoundedHttpProtocol.read_timeout_s,
         on_connection: Callable[[], None] = lambda: None,
         on_connection_end: Callable[[], None] = lambda: None,
+        on_refusal: Callable[[int], None] = lambda status: None,
     ) -> None:
         class CountedProtocol(BoundedHttpProtocol):
             def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -103,6 +105,7 @@ class HttpServer:
                 super().connection_lost(exc)
 
         CountedProtocol.read_timeout_s = read_timeout_s
+        CountedProtocol.on_refusal = staticmethod(on_refusal)
         self._protocol = CountedProtocol
         self._config = config = uvicorn.Config(
             app,

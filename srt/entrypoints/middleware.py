@@ -3,7 +3,8 @@
 import hmac
 import re
 import uuid
-from collections.abc import Awaitable
+from collections.abc import Awaitable, MutableMapping
+from typing import Any
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -28,6 +29,11 @@ def response_status(scope: Scope) -> int | None:
     """The status that the client was sent; None: nothing yet."""
     status: int | None = scope["state"].get("response_status")
     return status
+
+
+def note_status(state: MutableMapping[str, Any], status: int) -> None:
+    """The client was sent this status past every layer; `state` is that of the request's scope."""
+    state["response_status"] = status
 
 
 def note_failure(scope: Scope, error: RequestError) -> None:

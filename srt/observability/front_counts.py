@@ -41,7 +41,10 @@ class Count(IntEnum):
 
 
 # The HTTP requests of this many endpoints are counted apart, by this many statuses; the last of each is "other".
-STATUSES = (200, 202, 400, 401, 403, 404, 405, 408, 411, 413, 415, 422, 429, 499, 500, 501, 502, 503, 504)
+STATUSES = (
+    *(200, 202, 400, 401, 403, 404, 405, 408, 411, 413, 415, 422, 429, 431),
+    *(499, 500, 501, 502, 503, 504),
+)
 NUM_ENDPOINTS, NUM_STATUSES = 64, len(STATUSES) + 1
 
 
@@ -61,6 +64,11 @@ class HttpCounts:
         """It has been answered, or given up: then its status is 499."""
         place = STATUSES.index(status) if status in STATUSES else len(STATUSES)
         self._cells[endpoint * (1 + NUM_STATUSES) + 1 + place] += 1
+
+    def refuse(self, status: int) -> None:
+        """What came was no request yet: its head was too long, too slow, or none. It counts as one of no endpoint."""
+        self.begin(NUM_ENDPOINTS - 1)
+        self.end(NUM_ENDPOINTS - 1, status)
 
     def read(self, endpoint: int) -> tuple[int, Sequence[int]]:
         """How many have come, and how many have been answered with each status."""

@@ -37,5 +37,5 @@ class HttpArgs:
     incremental_streaming_output: bool = flag(
         False, help="Events of /generate carry what is new, instead of all so far."
     )
-    max_body_bytes: int = flag(64 * 1024 * 1024, help="Longest request body that is read; beyond it 413.")
+    max_body_bytes: int = flag(16 * 1024 * 1024, help="Longest request body that is read; beyond it 413.")
     drain_timeout: float = flag(30.0, help="Seconds that running requests get to finish after SIGTERM.")

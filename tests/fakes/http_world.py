@@ -113,7 +113,12 @@ async def serving(client: FakeEngineClient, args: ServerArgs | None = None) -> A
     """A real server on a free port of 127.0.0.1."""
     with socket.create_server(("127.0.0.1", 0)) as sock:
         args = args or ServerArgs()
-        server = HttpServer(build_app(client, args), sock, read_timeout_s=args.http_read_timeout)
+        server = HttpServer(
+            build_app(client, args),
+            sock,
+            read_timeout_s=args.http_read_timeout,
+            on_refusal=client.counts.http.refuse,
+        )
         async with asyncio.timeout(DEADLINE_S), asyncio.TaskGroup() as tasks:
             tasks.create_task(server.serve())
             try:

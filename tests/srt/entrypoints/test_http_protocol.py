@@ -114,6 +114,15 @@ async def test_nonsense_in_the_middle_of_a_stream_adds_nothing_to_it(nonsense: b
         assert b"HTTP/1.1" not in rest
 
 
+async def test_nonsense_behind_a_request_is_not_its_answer() -> None:
+    client = FakeEngineClient()
+    async with serving(client) as world, world.connection() as connection:
+        connection.post("/v1/completions", {"prompt": "Hello"})
+        await client.next_generation()
+        connection.writer.write(b"nonsense\r\n\r\n")
+        assert await connection.reader.read() == b""
+
+
 async def test_a_client_that_is_still_sending_sees_its_413() -> None:
     args = ServerArgs(max_body_bytes=1000)
     async with serving(FakeEngineClient(), args) as world, world.connection() as connection:

@@ -5,7 +5,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from srt.server_args.server_args import ServerArgs
 from tests.fakes.engine_client import LENGTH, FakeEngineClient, chunk
-from tests.fakes.http_world import CHAT, ask, error_of, post
+from tests.fakes.http_world import CHAT, ask, error_of, post, serving
 
 pytestmark = pytest.mark.anyio
 
@@ -69,4 +69,25 @@ async def test_http_requests_are_counted_by_endpoint_and_answers_by_status() -> 
         ("http_requests_active", "/v1/models/{model:path}"): 0,
         ("http_requests_active", "/metrics"): 1,
         ("http_requests_active", "other"): 0,
+    }
+
+
+async def test_what_was_refused_below_every_endpoint_is_counted_once() -> None:
+    client, args = FakeEngineClient(), ServerArgs(enable_metrics=True, http_read_timeout=0.05)
+    heads = {
+        b"GET /health HTTP/1.1\r\n": 408,
+        b"POST /tokenize HTTP/1.1\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{": 408,
+        b"GET / HTTP/1.1\r\n" + b"a: b\r\n" * 300 + b"\r\n": 431,
+        b"nonsense\r\n\r\n": 400,
+    }
+    for head, status in heads.items():
+        async with serving(client, args) as world, world.connection() as connection:
+            connection.writer.write(head)
+            assert await connection.read_status() == status
+    told = await series(client, args)
+    assert {key[1:]: value for key, value in told.items() if key[0] == "http_responses_total"} == {
+        ("/tokenize", "408"): 1,
+        ("other", "408"): 1,
+        ("other", "431"): 1,
+        ("other", "400"): 1,
     }

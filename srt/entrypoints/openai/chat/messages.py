@@ -10,6 +10,7 @@ from srt.entrypoints.openai.chat.protocol import ChatMessage, ContentPart
 from srt.errors import InvalidRequest
 
 TEXT_PARTS = ("text", "input_text", "output_text")
+PLAIN_ROLES = frozenset({"system", "user", "assistant"})
 ROLES = ("system", "developer", "user", "assistant", "tool", "function")
 
 
@@ -25,12 +26,22 @@ def to_chat_prompt(
     if add_generation_prompt is None:
         add_generation_prompt = not continue_final_message
     return ChatPrompt(
-        messages=[_to_plain(message, f"messages[{i}]") for i, message in enumerate(messages)],
+        messages=[
+            _as_it_is(message) or _to_plain(message, f"messages[{i}]") for i, message in enumerate(messages)
+        ],
         tools=tools,
         add_generation_prompt=add_generation_prompt,
         continue_final_message=bool(continue_final_message),
         template_kwargs=template_kwargs or {},
     )
+
+
+def _as_it_is(message: ChatMessage) -> dict[str, Any] | None:
+    """A message of a role and a text, as nearly all are; None for any other. Done on the event loop, so in a hurry."""
+    if message.role not in PLAIN_ROLES or message.content.__class__ is not str:
+        return None
+    plain: dict[str, Any] = msgspec.to_builtins(message)
+    return plain if len(plain) == 2 else None
 
 
 def _to_plain(message: ChatMessage, path: str) -> dict[str, Any]:
