@@ -64,7 +64,10 @@ def run(
     if device.kind == "cpu" and args.attention_backend != "torch_native" and not is_mock:
         device = replace(device, kernels=find_kernels())
     plan = resolve(args, model_config, device, args.tp_size)
-    group = init_tp_group(rank_info, addresses.rendezvous, args.dist_timeout)
+    meets_in_memory = plan.all_reduce == "shared_memory"
+    group = init_tp_group(
+        rank_info, addresses.rendezvous, args.dist_timeout, kernels() if meets_in_memory else None
+    )
     tokenizer = load_tokenizer(Path(tokenizer_folder))
     runner, sampler = _load_model(args, plan, model_config, tokenizer, group, addresses)
     capacity = runner.size_pool()
@@ -149,6 +152,7 @@ def start_facts(
         "keeps_quantized": plan.keeps_quantized,
         "num_threads": plan.num_threads,
         "tp_size": args.tp_size,
+        "all_reduce": plan.all_reduce,
         "dp_size": args.dp_size,
         "weight_bytes": sizes.weight_bytes,
         "kv_cache_bytes": sizes.kv_bytes,

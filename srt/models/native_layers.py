@@ -1,4 +1,4 @@
-"""All decoder layers in one call of the native kernels; two a layer where ranks add up in between.
+"""All decoder layers in one call of the native kernels; two a layer where ranks add up over gloo in between.
 
 For bfloat16. Takes the weights that `DecoderLayers.slices` asks for, and computes what DecoderLayers computes, up to
 rounding: sums are float32, and what torch would store is rounded to bfloat16.
@@ -6,11 +6,13 @@ rounding: sums are float32, and what torch would store is rounded to bfloat16.
 
 from collections.abc import Mapping
 from ctypes import Array, byref, pointer
+from typing import Any
 
 import torch
 
 from srt.configs.model_config import ModelConfig
 from srt.distributed.collectives import TpGroup
+from srt.distributed.shared_memory import SharedMemoryGroup
 from srt.layers.attention.backend import PreparedAttention
 from srt.layers.attention.native import NativeAttention, NativeBackend
 from srt.layers.native import library as native
@@ -72,15 +74,22 @@ class NativeLayers:
                 rotary_dim=rotation.cos.shape[-1],
             )
         )
-        if self._group.rank.size == 1:
-            self._library.layers(self._layers, len(self._layers), batch, stream.data_ptr())
+        group = self._group
+        if isinstance(group, SharedMemoryGroup):
+            group.check(self._run(batch, stream, byref(group.seat)))
+            return stream
+        if group.rank.size == 1:
+            self._run(batch, stream, None)
             return stream
         for layer in self._layers:
             for block in (self._library.attention_block, self._library.mlp_block):
                 summand = torch.empty_like(stream)
                 block(byref(layer), batch, stream.data_ptr(), summand.data_ptr())
-                stream = stream + self._group.all_reduce(summand)
+                stream = stream + group.all_reduce(summand)
         return stream
+
+    def _run(self, batch: Any, stream: torch.Tensor, seat: Any) -> int:
+        return int(self._library.layers(self._layers, len(self._layers), batch, stream.data_ptr(), seat))
 
     def _bind(self, backend: NativeBackend) -> None:
         """Where the keys and values are is known only once their pool has been made."""

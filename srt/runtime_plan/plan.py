@@ -42,6 +42,7 @@ class RuntimePlan:
     layers: str  # "native": a pass through all of them is one call; "torch": one operation after another
     keeps_quantized: bool  # weights that the checkpoint quantised are multiplied as they are
     num_threads: int  # of this rank's compute
+    all_reduce: str  # how ranks add up: "shared_memory", "gloo", or "none", for a rank alone
     context_length: int
     page_size: int
     chunked_prefill_size: int  # most new tokens a step; the context length when chunking is off

@@ -33,6 +33,9 @@ def resolve(args: ServerArgs, config: ModelConfig, facts: DeviceFacts, tp_size: 
     chunk, why_chunk = resolve_chunk(args.chunked_prefill_size, page_size, context_length, facts.kind)
     fraction, why_fraction = resolve_mem_fraction(args.mem_fraction_static, facts.kind)
     threads, why_threads = resolve_threads(args.cpu_threads, facts.num_cores, tp_size * args.dp_size)
+    all_reduce, why_all_reduce = resolve_all_reduce(
+        tp_size, facts, disable_custom=args.disable_custom_all_reduce
+    )
     backend, why_backend = resolve_attention_backend(args.attention_backend, facts)
     layers, why_layers = resolve_layers(backend, dtype, facts)
     keeps_quantized, why_quantized = resolve_quantized(args.quantization, layers, config)
@@ -48,6 +51,7 @@ def resolve(args: ServerArgs, config: ModelConfig, facts: DeviceFacts, tp_size: 
         layers=layers,
         keeps_quantized=keeps_quantized,
         num_threads=threads,
+        all_reduce=all_reduce,
         context_length=context_length,
         page_size=page_size,
         chunked_prefill_size=chunk,
@@ -66,6 +70,7 @@ def resolve(args: ServerArgs, config: ModelConfig, facts: DeviceFacts, tp_size: 
             "chunked_prefill_size": why_chunk,
             "mem_fraction_static": why_fraction,
             "num_threads": why_threads,
+            "all_reduce": why_all_reduce,
             "attention_backend": why_backend,
             "layers": why_layers,
             "keeps_quantized": why_quantized,
@@ -158,6 +163,17 @@ def resolve_threads(asked: int | None, num_cores: int, num_ranks: int) -> tuple[
     num_front = num_cores // CORES_PER_FRONT_CORE
     threads = max((num_cores - num_front) // num_ranks, 1)
     return threads, f"{num_cores} cores, {num_front} of them for the front, shared among {num_ranks} ranks"
+
+
+def resolve_all_reduce(tp_size: int, facts: DeviceFacts, *, disable_custom: bool) -> tuple[str, str]:
+    """How ranks add up their summands, lay them side by side, and hear rank 0."""
+    if tp_size == 1:
+        return "none", "a rank alone"
+    if disable_custom:
+        return "gloo", "asked for by --disable-custom-all-reduce"
+    if not facts.kernels.are_there:
+        return "gloo", f"over loopback; {facts.kernels.reason}"
+    return "shared_memory", "all ranks are on this machine, and there are native kernels"
 
 
 def resolve_overlap(device: str, *, enable: bool, disable: bool) -> tuple[bool, str]:

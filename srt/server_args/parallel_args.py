@@ -33,6 +33,10 @@ class ParallelArgs:
     dist_timeout: float = flag(
         60.0, help="Seconds that a rank waits for the others in one collective before it gives up."
     )
+    disable_custom_all_reduce: bool = flag(
+        False,
+        help="Let ranks add up through gloo, over loopback, in place of shared memory, which needs the native kernels.",
+    )
     cpu_threads: int | None = flag(
         None, help="Compute threads of all ranks together on a CPU. Default: the cores there are."
     )

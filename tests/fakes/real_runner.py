@@ -19,6 +19,7 @@ def make_plan(**settings: Any) -> RuntimePlan:
         "layers": "torch",
         "keeps_quantized": False,
         "num_threads": 1,
+        "all_reduce": "none",
         "context_length": 256,
         "page_size": 1,
         "chunked_prefill_size": 64,

@@ -1,4 +1,4 @@
-"""Real ranks in real processes, over gloo: each serves some checkpoints and saves what it saw."""
+"""Real ranks in real processes, in shared memory or over gloo: each serves some checkpoints and saves what it saw."""
 
 import multiprocessing
 from collections.abc import Sequence
@@ -13,6 +13,7 @@ from srt.distributed.collectives import TpGroup
 from srt.distributed.groups import init_tp_group
 from srt.distributed.rank import RankInfo
 from srt.errors import RankLost
+from srt.layers.native.load import kernels
 from srt.model_executor.model_runner import ModelRunner
 from tests.fakes.forward_batches import Slots, Tokens, extend
 from tests.fakes.real_runner import load_runner
@@ -47,11 +48,20 @@ def serve(runner: ModelRunner) -> torch.Tensor:
     return torch.cat(logits + reader.logits)
 
 
-def run_ranks(size: int, folder: Path, checkpoints: Sequence[Path], load_format: str = "auto") -> list[Any]:
+def run_ranks(
+    size: int,
+    folder: Path,
+    checkpoints: Sequence[Path],
+    load_format: str = "auto",
+    *,
+    in_memory: bool = True,
+) -> list[Any]:
     """What each rank saw: `logits` of each checkpoint, pool sizes, and the answers of every collective."""
     context = multiprocessing.get_context("spawn")
     processes = [
-        context.Process(target=_run_rank, args=(rank, size, folder, list(checkpoints), load_format))
+        context.Process(
+            target=_run_rank, args=(rank, size, folder, list(checkpoints), load_format, in_memory)
+        )
         for rank in range(size)
     ]
     for process in processes:
@@ -67,9 +77,13 @@ def run_ranks(size: int, folder: Path, checkpoints: Sequence[Path], load_format:
     return [torch.load(folder / f"{rank}.pt") for rank in range(size)]
 
 
-def _run_rank(rank: int, size: int, folder: Path, checkpoints: list[Path], load_format: str) -> None:
+def _run_rank(
+    rank: int, size: int, folder: Path, checkpoints: list[Path], load_format: str, in_memory: bool
+) -> None:
     torch.set_num_threads(1)
-    group = init_tp_group(RankInfo(rank, size), f"file://{folder}/meet", LIMIT_S)
+    group = init_tp_group(
+        RankInfo(rank, size), f"file://{folder}/meet", LIMIT_S, kernels() if in_memory else None
+    )
     seen: dict[str, Any] = {"collectives": _try_collectives(group), "logits": [], "num_tokens": []}
     for checkpoint in checkpoints:
         # Rank 0 could take more tokens; all must settle for the least.

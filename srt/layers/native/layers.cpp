@@ -5,6 +5,7 @@
 
 #include "attention.h"
 #include "linear.h"
+#include "ranks.h"
 
 #include <cmath>
 
@@ -126,7 +127,7 @@ const BFloat16* gate_together(const BFloat16* gate_up, int num_tokens, int64_t n
 
 // Buffers of one forward pass, kept by the thread that calls. Their pages are mapped once.
 struct Buffers {
-    std::vector<BFloat16> normed, qkv, attended, gate_up, gated;
+    std::vector<BFloat16> normed, qkv, attended, gate_up, gated, summands;
     Work work;
 
     void fit(const LayerWeights& layer, int64_t num_tokens) {
@@ -136,6 +137,7 @@ struct Buffers {
         grown(attended, num_tokens * shape.num_heads * shape.head_dim);
         grown(gate_up, num_tokens * layer.gate_up.num_outputs);
         grown(gated, num_tokens * layer.down.num_inputs);
+        grown(summands, num_tokens * layer.hidden_size);
     }
 };
 
@@ -171,21 +173,38 @@ void mlp_block_together(const LayerWeights& layer, const LayerBatch& batch, cons
     multiply_together(layer.down, gated, num_features, num_tokens, outputs, layer.hidden_size, adds);
 }
 
-}  // namespace
-
-// All layers, the stream in place.
-extern "C" void lockstep_layers(const LayerWeights* layers, int32_t num_layers, const LayerBatch* batch,
-                                BFloat16* stream) {
-    Buffers& shared = buffers();
-    shared.fit(layers[0], batch->attention->num_tokens);
-#pragma omp parallel num_threads(batch->attention->num_threads)
-    for (int layer = 0; layer < num_layers; layer++) {
-        attend_block_together(layers[layer], *batch, stream, stream, true, shared);
-        mlp_block_together(layers[layer], *batch, stream, stream, true, shared);
-    }
+// Each is rounded by itself, as if they were two operations.
+void add_ranks_together(Ranks& ranks, const BFloat16* summands, int64_t count, BFloat16* stream) {
+    add_up_together(ranks, summands, count, [&](auto sums, int64_t index) {
+        BFloat16* to = stream + index;
+        if constexpr (sizeof sums == sizeof(Floats))
+            store(to, load(to) + bits_as<Floats>(__builtin_convertvector(bf16_halves(sums), Words) << 16));
+        else
+            *to = to_bfloat16(to_float(*to) + to_float(to_bfloat16(sums)));
+    });
 }
 
-// Half a layer, for ranks that add up their outputs in between.
+}  // namespace
+
+// All layers, the stream in place. Where there are other ranks, each block's outputs are summands, added up by all; then
+// a loss is what it returns.
+extern "C" int32_t lockstep_layers(const LayerWeights* layers, int32_t num_layers, const LayerBatch* batch,
+                                   BFloat16* stream, Ranks* ranks) {
+    Buffers& shared = buffers();
+    const int64_t num_tokens = batch->attention->num_tokens, count = num_tokens * layers[0].hidden_size;
+    shared.fit(layers[0], num_tokens);
+    BFloat16* outputs = ranks ? shared.summands.data() : stream;
+#pragma omp parallel num_threads(batch->attention->num_threads)
+    for (int layer = 0; layer < num_layers; layer++) {
+        attend_block_together(layers[layer], *batch, stream, outputs, !ranks, shared);
+        if (ranks) add_ranks_together(*ranks, outputs, count, stream);
+        mlp_block_together(layers[layer], *batch, stream, outputs, !ranks, shared);
+        if (ranks) add_ranks_together(*ranks, outputs, count, stream);
+    }
+    return ranks ? ranks->loss : NONE;
+}
+
+// Half a layer, for ranks that add up their outputs in some other way.
 extern "C" void lockstep_attention_block(const LayerWeights* layer, const LayerBatch* batch, const BFloat16* stream,
                                          BFloat16* outputs) {
     Buffers& shared = buffers();

@@ -11,6 +11,8 @@ from typing import Any, cast
 
 import torch
 
+from srt.distributed.shared_memory import Seat
+
 PAIRS_OF_BFLOAT16, FOUR_BITS, EIGHT_BITS = range(3)  # how a Matrix is packed
 VALUE_TYPES = {torch.float32: 0, torch.bfloat16: 1, torch.float16: 2}
 
@@ -115,7 +117,9 @@ class KernelLibrary:
             [POINTER(AttentionBatch), POINTER(AttentionShape), POINTER(AttentionInputs)],
         )
         self.layers = _function(
-            library.lockstep_layers, [POINTER(LayerWeights), c_int32, POINTER(LayerBatch), c_void_p]
+            library.lockstep_layers,
+            [POINTER(LayerWeights), c_int32, POINTER(LayerBatch), c_void_p, POINTER(Seat)],
+            c_int32,
         )
         half = [POINTER(LayerWeights), POINTER(LayerBatch), c_void_p, c_void_p]
         self.attention_block = _function(library.lockstep_attention_block, half)
@@ -134,6 +138,14 @@ class KernelLibrary:
         self.sample = _function(
             library.lockstep_sample, [c_void_p, c_int64, c_int32, c_int32, c_char_p, c_void_p, c_int32]
         )
+        # What ranks do together: srt/distributed/shared_memory.py.
+        seat = POINTER(Seat)
+        self.rank_memory = _function(library.lockstep_rank_memory, [c_int32], c_int64)
+        self.add_up = _function(library.lockstep_add_up, [seat, c_void_p, c_int64, c_int32], c_int32)
+        self.side_by_side = _function(
+            library.lockstep_side_by_side, [seat, c_void_p, c_int64, c_int64, c_void_p], c_int32
+        )
+        self.tell = _function(library.lockstep_tell, [seat, c_void_p, c_int64], c_int32)
 
 
 def _function(symbol: Any, arguments: list[Any], result: Any = None) -> Callable[..., Any]:

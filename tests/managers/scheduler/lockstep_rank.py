@@ -23,6 +23,7 @@ from srt.distributed.collectives import LoneGroup, TpGroup
 from srt.distributed.groups import init_tp_group
 from srt.distributed.rank import RankInfo
 from srt.forward_batch import ForwardBatch, Runner
+from srt.layers.native.load import kernels
 from tests.managers.scheduler.faults import FAULTS, Gate, TickChange, unchanged
 from tests.managers.scheduler.traffic import Traffic, settings_for
 from tests.managers.scheduler.world import World
@@ -43,6 +44,7 @@ class Job:
     fault: str = ""
     fault_turn: int = 0
     overlaps: bool = False
+    meets_in_memory: bool = True
 
     def report_path(self, rank: int) -> Path:
         """Where that rank writes its report."""
@@ -72,7 +74,12 @@ def run_actor(job: Job, rank: int) -> None:
 def run(job: Job, rank: int) -> None:
     """Lead or follow until the traffic ends, and write the report. Raises LockstepDivergence."""
     torch.set_num_threads(1)
-    group = init_tp_group(RankInfo(rank, job.size), job.addresses.rendezvous, GROUP_TIMEOUT_S)
+    group = init_tp_group(
+        RankInfo(rank, job.size),
+        job.addresses.rendezvous,
+        GROUP_TIMEOUT_S,
+        kernels() if job.meets_in_memory else None,
+    )
     serve(job, group)
     group.close()
 

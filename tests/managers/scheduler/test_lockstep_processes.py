@@ -1,4 +1,4 @@
-"""Lockstep, proven: real processes over real gloo, each with its own hash seed and clock; and one of them errs."""
+"""Lockstep, proven: real processes, in shared memory and over gloo, each with its own hash seed and clock; and one of them errs."""
 
 import dataclasses
 import random
@@ -38,14 +38,26 @@ def run_ranks(hosts: RankHosts, job: Job, limit_s: float = 60.0) -> list[int]:
 
 
 @pytest.mark.parametrize(
-    ("size", "seed", "slow_rank", "overlaps"),
-    [(2, 7, 1, False), (3, 8, 0, False), (2, 9, 0, True), (3, 10, 1, True)],
+    ("size", "seed", "slow_rank", "overlaps", "in_memory"),
+    [(2, 7, 1, False, False), (3, 8, 0, False, True), (2, 9, 0, True, True), (3, 10, 1, True, False)],
 )
 def test_ranks_agree_and_say_what_one_rank_says(
-    hosts: RankHosts, addresses: IpcAddresses, size: int, seed: int, slow_rank: int, overlaps: bool
+    hosts: RankHosts,
+    addresses: IpcAddresses,
+    size: int,
+    seed: int,
+    slow_rank: int,
+    overlaps: bool,
+    in_memory: bool,
 ) -> None:
     job = Job(
-        addresses=addresses, size=size, seed=seed, num_turns=NUM_TURNS, slow_rank=slow_rank, overlaps=overlaps
+        addresses=addresses,
+        size=size,
+        seed=seed,
+        num_turns=NUM_TURNS,
+        slow_rank=slow_rank,
+        overlaps=overlaps,
+        meets_in_memory=in_memory,
     )
     check_agreement_of_ranks(hosts, job)
 

@@ -25,7 +25,7 @@ class World:
     seen: list[Any]
 
 
-@pytest.fixture(scope="module", params=[2, 3])
+@pytest.fixture(scope="module", params=[(2, False), (3, True)], ids=["2 over gloo", "3 in shared memory"])
 def world(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> World:
     folder = tmp_path_factory.mktemp("ranks")
     biases = {"attention_bias": True, "mlp_bias": True, "tie_word_embeddings": True}
@@ -35,7 +35,8 @@ def world(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         write_tiny_checkpoint(folder / "qwen3", "Qwen3ForCausalLM", head_dim=16, vocab_size=132),
     ]
     alone = [serve(load_runner(checkpoint)) for checkpoint in checkpoints]
-    return World(request.param, alone, run_ranks(request.param, folder, checkpoints))
+    size, in_memory = request.param
+    return World(size, alone, run_ranks(size, folder, checkpoints, in_memory=in_memory))
 
 
 def test_logits_are_those_of_one_rank(world: World) -> None:

@@ -1,7 +1,5 @@
 """Layers in native kernels: as exact as torch's in bfloat16, and a row's logits do not depend on its neighbours."""
 
-import threading
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,9 +7,10 @@ from typing import Any
 import pytest
 import torch
 
-from srt.distributed.rank import RankInfo
+from srt.distributed.collectives import TpGroup
 from srt.model_executor.model_runner import ModelRunner
 from tests.fakes.forward_batches import Slots, Tokens, extend
+from tests.fakes.ranks_in_threads import run_in_threads
 from tests.fakes.real_runner import load_runner
 from tests.fakes.tiny_checkpoint import write_tiny_checkpoint
 from tests.fakes.tiny_gguf import write_quantized_gguf
@@ -108,47 +107,33 @@ def test_one_sequence_alone_is_the_same_on_any_number_of_threads(tmp_path: Path)
     assert torch.equal(texts[0], texts[2])
 
 
-class Sum:
-    """TpGroup of two ranks in two threads."""
+class Apart:
+    """TpGroup whose ranks add up after every block, as over gloo."""
 
-    def __init__(self, rank: int, barrier: threading.Barrier, parts: list[Any]) -> None:
-        self.rank = RankInfo(rank, 2)
-        self._barrier, self._parts = barrier, parts
-
-    def _exchange(self, part: Any) -> list[Any]:
-        self._parts[self.rank.rank] = part
-        self._barrier.wait(30)
-        parts = list(self._parts)
-        self._barrier.wait(30)
-        return parts
-
-    def all_reduce(self, tensor: torch.Tensor) -> torch.Tensor:
-        first, second = self._exchange(tensor)
-        return torch.as_tensor(first + second)
-
-    def all_gather_columns(self, tensor: torch.Tensor) -> torch.Tensor:
-        return torch.cat(self._exchange(tensor), dim=1)
-
-    def all_reduce_min(self, value: int) -> int:
-        return int(min(self._exchange(value)))
-
-    def broadcast_bytes(self, buffer: torch.Tensor) -> None:
-        raise NotImplementedError
-
-    def close(self) -> None:
-        """Nothing to leave."""
+    def __init__(self, group: TpGroup) -> None:
+        self.rank = group.rank
+        self.all_reduce = group.all_reduce
+        self.all_gather_columns = group.all_gather_columns
+        self.all_reduce_min = group.all_reduce_min
+        self.broadcast_bytes = group.broadcast_bytes
+        self.close = group.close
 
 
-def test_two_ranks_add_up_to_one(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("size", "num_threads"), [(2, 1), (3, 2)])
+def test_ranks_add_up_to_one(tmp_path: Path, size: int, num_threads: int) -> None:
     write_tiny_checkpoint(tmp_path, std=0.1, intermediate_size=96, attention_bias=True, mlp_bias=True)
     exact = logits_of(load_runner(tmp_path))
     by_torch = error(logits_of(load_runner(tmp_path, dtype="bfloat16")), exact)
-    barrier, parts = threading.Barrier(2), [None, None]
 
-    def run_rank(rank: int) -> torch.Tensor:
-        return logits_of(load_runner(tmp_path, group=Sum(rank, barrier, parts), **NATIVE))
+    def run_rank(group: TpGroup) -> torch.Tensor:
+        in_one_call = logits_of(load_runner(tmp_path, group=group, **NATIVE, num_threads=num_threads))
+        assert torch.equal(logits_of(load_runner(tmp_path, group=Apart(group), **NATIVE)), in_one_call)
+        return in_one_call
 
-    with ThreadPoolExecutor(2) as ranks:
-        first, second = ranks.map(run_rank, range(2))
-    assert torch.equal(first, second)
+    before = torch.get_num_threads()
+    try:
+        first, *others = run_in_threads(size, tmp_path, run_rank)
+    finally:
+        torch.set_num_threads(before)
+    assert all(torch.equal(other, first) for other in others)
     assert error(first, exact) < 1.25 * by_torch

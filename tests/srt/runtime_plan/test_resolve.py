@@ -235,3 +235,15 @@ def test_requests_are_shared_out_as_asked_or_by_prefix_where_there_are_any(
     decided, why = resolve_load_balance(asked, use_radix_cache=use_radix_cache)
     assert decided == method
     assert why
+
+
+def test_ranks_add_up_in_shared_memory_where_there_are_kernels(config: ModelConfig) -> None:
+    kernels = {"kernels": KernelFacts(are_there=True, reason="compiled")}
+    assert plan(config, facts=kernels).all_reduce == "none"
+    assert plan(config, tp_size=2, facts=kernels).all_reduce == "shared_memory"
+    assert plan(config, tp_size=2, facts=kernels, disable_custom_all_reduce=True).all_reduce == "gloo"
+    without = plan(
+        config, tp_size=2, facts={"kernels": KernelFacts(are_there=False, reason="there is no compiler")}
+    )
+    assert without.all_reduce == "gloo"
+    assert without.reasons["all_reduce"] == "over loopback; there is no compiler"
