@@ -90,9 +90,11 @@ def main() -> int:
     from managers.launcher import find_and_prepare_model
     from managers.preflight import claim_what_is_needed
     from srt.errors import StartupError
+    from srt.observability.log_stream import hold_standard_streams
     from srt.observability.logging import configure_logging
     from srt.server_args.cli import parse_args
 
+    hold_standard_streams()
     args = parse_args()
     configure_logging("main", args.log_level, args.log_format)
     signal.signal(signal.SIGTERM, signal.default_int_handler)

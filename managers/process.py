@@ -126,7 +126,7 @@ def _function(target: str) -> Callable[..., None]:
 
 def _leave(addresses: IpcAddresses, message: LauncherInput) -> None:
     send_once(addresses.launcher_input, message)
-    sys.stderr.flush()
+    logging.shutdown()
     # Not sys.exit: a thread of a crashed actor, or a collective that waits for a peer, must not hold us here.
     os._exit(1)
 

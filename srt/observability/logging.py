@@ -13,8 +13,12 @@ from typing import Any
 
 import orjson
 
+from srt.observability.log_stream import LogStream
+
 # Talkative neighbours: what they say at INFO is not about a request or a decision of ours.
-_QUIET_LOGGERS = ("asyncio", "uvicorn.access", "uvicorn.error", "httpx", "filelock")
+_QUIET_LOGGERS = ("asyncio", "uvicorn.access", "httpx", "filelock")
+# What it warns of is what any client can send, as often as it likes.
+_VERY_QUIET_LOGGERS = ("uvicorn.error",)
 _KEY = "fields"
 
 
@@ -25,13 +29,15 @@ def fields(**values: Any) -> Mapping[str, Any]:
 
 def configure_logging(process_name: str, level: str, log_format: str = "text") -> None:
     """Show lines of `level` and worse, each with the name of this process. The last call wins."""
-    handler = logging.StreamHandler(sys.stderr)
+    handler = LogStream(sys.stderr)
     handler.setFormatter(make_formatter(process_name, log_format))
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
     for name in _QUIET_LOGGERS:
         logging.getLogger(name).setLevel(logging.WARNING)
+    for name in _VERY_QUIET_LOGGERS:
+        logging.getLogger(name).setLevel(logging.ERROR)
     logging.captureWarnings(True)
 
 

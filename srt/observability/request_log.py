@@ -12,7 +12,10 @@ import sys
 from pathlib import Path
 
 from srt.errors import StartupError
+from srt.observability.log_stream import LogStream
 from srt.observability.logging import make_formatter
+
+logger = logging.getLogger(__name__)
 
 LOG, STDOUT = "log", "stdout"
 NAME = "lockstep.requests"
@@ -34,7 +37,7 @@ def open_request_log(target: str, log_format: str) -> logging.Logger:
 
 
 def _stdout(log_format: str) -> logging.Handler:
-    handler = logging.StreamHandler(sys.stdout)
+    handler = LogStream(sys.stdout)
     handler.setFormatter(make_formatter(_process_name(), log_format))
     return handler
 
@@ -42,6 +45,28 @@ def _stdout(log_format: str) -> logging.Handler:
 def _process_name() -> str:
     name = multiprocessing.current_process().name
     return "main" if name == "MainProcess" else name
+
+
+class _File(logging.handlers.TimedRotatingFileHandler):
+    """While it cannot be written, a full disk for one, lines are lost; the log says so once, and when it is over."""
+
+    _num_lost = 0
+    _has_failed = False
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write one line, or lose it."""
+        self._has_failed = False
+        super().emit(record)
+        if self._num_lost and not self._has_failed:
+            logger.warning("the request log is written again; %d lines are lost", self._num_lost)
+            self._num_lost = 0
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 (logging's own name)
+        """Not a traceback a line."""
+        if not self._num_lost:
+            logger.warning("the request log cannot be written: %s", sys.exception())
+        self._num_lost += 1
+        self._has_failed = True
 
 
 class FileLines(logging.handlers.QueueHandler):
@@ -54,9 +79,7 @@ class FileLines(logging.handlers.QueueHandler):
         path = folder / f"requests-{_process_name()}.jsonl"
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            file = logging.handlers.TimedRotatingFileHandler(
-                path, when="h", backupCount=KEPT_HOURS, encoding="utf-8", utc=True
-            )
+            file = _File(path, when="h", backupCount=KEPT_HOURS, encoding="utf-8", utc=True)
         except OSError as error:
             raise StartupError(f"--log-requests-target: {path} cannot be written: {error.strerror}") from None
         file.setFormatter(make_formatter(_process_name(), "json"))
@@ -74,6 +97,10 @@ class FileLines(logging.handlers.QueueHandler):
             self.queue.put_nowait(record)
         except queue.Full:
             self.num_dropped += 1
+            return
+        if self.num_dropped:
+            logger.warning("%d lines were dropped: the request log is too slow", self.num_dropped)
+            self.num_dropped = 0
 
     def close(self) -> None:
         """Write what is left."""

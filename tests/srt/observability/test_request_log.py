@@ -2,6 +2,7 @@
 
 import json
 import logging
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -33,6 +34,25 @@ def test_a_folder_that_cannot_be_written_is_said_at_the_start(tmp_path: Path) ->
     (tmp_path / "file").touch()
     with pytest.raises(StartupError, match="--log-requests-target"):
         open_request_log(str(tmp_path / "file"), "text")
+
+
+def test_a_full_disk_is_said_once_and_so_is_its_end(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    lines = FileLines(tmp_path)
+    file = lines._file.stream
+    descriptor = os.dup(file.fileno())
+    with open("/dev/full", "w") as full:
+        os.dup2(full.fileno(), file.fileno())
+    for _ in range(3):
+        lines._file.handle(logging.makeLogRecord({"msg": "hello"}))
+    os.dup2(descriptor, file.fileno())
+    os.close(descriptor)
+    lines._file.handle(logging.makeLogRecord({"msg": "here again"}))
+    lines.close()
+    assert [record.getMessage() for record in caplog.records] == [
+        "the request log cannot be written: [Errno 28] No space left on device",
+        "the request log is written again; 3 lines are lost",
+    ]
+    assert "here again" in (tmp_path / "requests-main.jsonl").read_text()
 
 
 def test_lines_for_which_there_is_no_room_are_dropped_and_counted(tmp_path: Path) -> None:
