@@ -4,13 +4,21 @@ import json
 import math
 from collections.abc import Iterator
 
+import httpx
 import pytest
 from anthropic import Anthropic
 
 from tests.e2e.server_process import ServerProcess
+from tests.guide_pages import Snippet, read_curl, snippets
 
 QUESTION = "Name three rivers."
 MAX_TOKENS = 24
+GUIDE = [
+    snippet
+    for page in ("README.md", "docs/quick_start.md")
+    for snippet in snippets(page)
+    if snippet.language == "python" or snippet.code.startswith("curl")
+]
 
 
 @pytest.fixture(scope="module")
@@ -134,3 +142,17 @@ def test_reranking_computes_what_comes_before_the_documents_once(server: ServerP
     assert {document["document"] for document in ranked} == set(documents)
     cached = sorted(document["meta_info"]["cached_tokens"] for document in ranked)
     assert cached[1] > 50
+
+
+@pytest.mark.parametrize("snippet", GUIDE, ids=lambda snippet: snippet.name)
+def test_what_the_guide_shows_works_as_it_stands(
+    server: ServerProcess, snippet: Snippet, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = snippet.code.replace("http://127.0.0.1:30000", server.base_url)
+    if snippet.language == "python":
+        exec(compile(code, snippet.name, "exec"), {"__name__": "__main__"})
+        assert capsys.readouterr().out.strip()
+    else:
+        url, headers, body = read_curl(code)
+        asked = httpx.request("POST" if body else "GET", url, headers=headers, content=body, timeout=60)
+        assert asked.raise_for_status().json()
