@@ -13,6 +13,9 @@ from tests.guide_pages import without_code
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+FILE = re.compile(
+    r"(?:(?:srt|managers|mem_cache|tests|scripts|docs)/[\w./-]*|[\w./-]+\.(?:py|cpp|h))(?![\w{*])"
+)
 OPTION = re.compile(r"--[a-z][a-z0-9-]*")
 OURS = {
     option for group in flag_groups() for flag in group.flags for option in (flag.option, *flag.info.aliases)
@@ -34,16 +37,26 @@ OTHERS = {
 }
 
 
-def pages() -> list[Path]:
-    """Every page of the repository."""
+def files() -> list[Path]:
+    """What belongs to the repository, as far as it is there."""
     listed = subprocess.run(
-        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.md"],
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
         cwd=ROOT,
         capture_output=True,
         text=True,
         check=True,
     )
     return sorted(path for name in listed.stdout.splitlines() if (path := ROOT / name).exists())
+
+
+FILES = files()
+PAGES = [path for path in FILES if path.suffix == ".md"]
+PATHS = {f"/{path.relative_to(ROOT)}" for path in FILES}
+
+
+def is_there(name: str) -> bool:
+    """A name may begin in any folder: a page speaks of its neighbours, too."""
+    return (ROOT / name).exists() or any(path.endswith(f"/{name.lstrip('./')}") for path in PATHS)
 
 
 def anchors(page: Path) -> set[str]:
@@ -62,7 +75,14 @@ def broken_links(page: Path) -> Iterator[str]:
             yield link
 
 
-@pytest.mark.parametrize("page", pages(), ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_file_that_a_page_names_is_there(page: Path) -> None:
+    codes = re.findall(r"`([^`\n]+)`", page.read_text(encoding="utf-8"))
+    named = {name for code in codes if not re.search(r"[{*]", code) for name in FILE.findall(code)}
+    assert [name for name in sorted(named) if not is_there(name)] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_link_leads_somewhere(page: Path) -> None:
     assert list(broken_links(page)) == []
 
