@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
 
@@ -29,9 +29,26 @@ class _NamedFunction(msgspec.Struct, kw_only=True):
     name: str
 
 
-class _NamedChoice(msgspec.Struct, kw_only=True):
+class _NamedTool(msgspec.Struct, kw_only=True):
     type: str
     function: _NamedFunction | None = None
+
+
+class _AllowedTools(msgspec.Struct, kw_only=True):
+    mode: Literal["auto", "required"]
+    tools: Annotated[list[_NamedTool], msgspec.Meta(min_length=1)]
+
+
+class _ObjectChoice(_NamedTool, kw_only=True):
+    allowed_tools: _AllowedTools | None = None
+
+
+class _Choice(NamedTuple):
+    """`names` None: any tool; else these, at `path` in the body."""
+
+    mode: Literal["auto", "none", "required"]
+    names: Sequence[str] | None = None
+    path: str = "tool_choice"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,52 +84,57 @@ def to_tool_use(
     checked = [_checked(tool, f"tools[{i}]") for i, tool in enumerate(tools or ())]
     _check_unique(checked)
     choice = _to_choice(tool_choice)
-    if not checked and choice not in ("auto", "none"):
+    if not checked and (choice.mode == "required" or choice.names is not None):
         raise InvalidRequest("tool_choice needs tools", param="tool_choice")
-    if not checked or choice == "none":
+    if not checked or choice.mode == "none":
         return None
     shown = [_to_shown(tool) for tool in tools or ()]
-    mode: Literal["auto", "required"] = "auto" if choice == "auto" else "required"
-    if isinstance(choice, _NamedFunction):
-        place = _place(choice.name, checked)
-        checked, shown = [checked[place]], [shown[place]]
-    return ToolUse(tools=checked, shown=shown, mode=mode, is_parallel=parallel_tool_calls is not False)
+    if choice.names is not None:
+        places = sorted({_place(name, checked, choice.path) for name in choice.names})
+        checked, shown = [checked[i] for i in places], [shown[i] for i in places]
+    return ToolUse(tools=checked, shown=shown, mode=choice.mode, is_parallel=parallel_tool_calls is not False)
 
 
-def _to_choice(
-    tool_choice: str | Mapping[str, Any] | None,
-) -> Literal["auto", "none", "required"] | _NamedFunction:
+def _to_choice(tool_choice: str | Mapping[str, Any] | None) -> _Choice:
     """Raises InvalidRequest."""
     match tool_choice:
-        case None | "auto":
-            return "auto"
-        case "none" | "required":
-            return tool_choice
+        case None:
+            return _Choice("auto")
+        case "auto" | "none" | "required":
+            return _Choice(tool_choice)
         case str():
             raise InvalidRequest(f"tool_choice: there is no {tool_choice[:40]!r}", param="tool_choice")
         case _:
-            return _named_function(tool_choice)
+            return _object_choice(tool_choice)
 
 
-def _named_function(tool_choice: Mapping[str, Any]) -> _NamedFunction:
+def _object_choice(tool_choice: Mapping[str, Any]) -> _Choice:
     try:
-        named = msgspec.convert(tool_choice, _NamedChoice)
+        choice = msgspec.convert(tool_choice, _ObjectChoice)
     except msgspec.ValidationError as error:
         raise InvalidRequest(f"tool_choice: {error}", param="tool_choice") from None
-    if named.type != "function" or named.function is None:
-        raise InvalidRequest(
-            f"tool_choice of type {named.type[:40]!r} is not supported by this server", param="tool_choice"
-        )
-    return named.function
+    match choice:
+        case _ObjectChoice(type="function", function=_NamedFunction(name=name)):
+            return _Choice("required", [name], "tool_choice.function.name")
+        case _ObjectChoice(type="allowed_tools", allowed_tools=_AllowedTools(mode=mode, tools=tools)):
+            names = [tool.function.name for tool in tools if tool.type == "function" and tool.function]
+            if len(names) < len(tools):
+                raise InvalidRequest(
+                    "tool_choice: only functions are served", param="tool_choice.allowed_tools.tools"
+                )
+            return _Choice(mode, names, "tool_choice.allowed_tools.tools")
+        case _:
+            raise InvalidRequest(
+                f"tool_choice of type {choice.type[:40]!r} is not supported by this server, or lacks its member",
+                param="tool_choice",
+            )
 
 
-def _place(name: str, tools: Sequence[Tool]) -> int:
+def _place(name: str, tools: Sequence[Tool], path: str) -> int:
     for i, tool in enumerate(tools):
         if tool.name == name:
             return i
-    raise InvalidRequest(
-        f"tool_choice: there is no tool {name[:128]!r} in tools", param="tool_choice.function.name"
-    )
+    raise InvalidRequest(f"tool_choice: there is no tool {name[:128]!r} in tools", param=path)
 
 
 def _checked(given: Mapping[str, Any], path: str) -> Tool:

@@ -1,7 +1,7 @@
 """A response, as OpenAI spells it, and the items that it is made of."""
 
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -9,6 +9,7 @@ import msgspec
 from srt.engine_client import FinishReason, GenerateChunk
 from srt.entrypoints.openai.chat.call_ids import CallIds
 from srt.entrypoints.openai.chat.runs import Run
+from srt.entrypoints.openai.logprobs import TokenLogprob
 from srt.entrypoints.openai.responses.protocol import ResponsesRequest
 from srt.parsers.answer import CallBegin, Reasoning
 from srt.sampling.params import SamplingParams
@@ -21,7 +22,7 @@ class OutputText(msgspec.Struct, frozen=True, tag="output_text", kw_only=True):
 
     text: str
     annotations: list[Any] = []
-    logprobs: list[Any] = []
+    logprobs: list[TokenLogprob] = []
 
 
 class ReasoningText(msgspec.Struct, frozen=True, tag="reasoning_text", kw_only=True):
@@ -126,7 +127,7 @@ class Response(msgspec.Struct, frozen=True, kw_only=True):
     previous_response_id: None = None
     service_tier: str = "default"
     store: bool = False
-    top_logprobs: int = 0
+    top_logprobs: int
     truncation: Literal["disabled"] = "disabled"
 
 
@@ -161,6 +162,7 @@ def new_response(
             for tool in body.tools or ()
         ],
         top_p=sampling.top_p,
+        top_logprobs=body.top_logprobs or 0,
     )
 
 
@@ -232,7 +234,9 @@ def _new_id(prefix: str) -> str:
     return f"{prefix}{uuid.uuid4().hex}"
 
 
-def with_text(item: OutputItem, text: str, status: Status) -> OutputItem:
+def with_text(
+    item: OutputItem, text: str, status: Status, logprobs: Sequence[TokenLogprob] = ()
+) -> OutputItem:
     """The item when all of it is there."""
     match item:
         case CallItem():
@@ -240,11 +244,12 @@ def with_text(item: OutputItem, text: str, status: Status) -> OutputItem:
         case ReasoningItem():
             return msgspec.structs.replace(item, content=[ReasoningText(text=text)], status=status)
         case MessageItem():
-            return msgspec.structs.replace(item, content=[OutputText(text=text)], status=status)
+            content = [OutputText(text=text, logprobs=list(logprobs))]
+            return msgspec.structs.replace(item, content=content, status=status)
 
 
-def to_items(runs: Iterable[Run], finish: FinishReason) -> list[OutputItem]:
-    """An item a run, as in a stream; the last is as complete as the whole."""
+def to_items(runs: Iterable[Run], finish: FinishReason, logprobs: Sequence[TokenLogprob]) -> list[OutputItem]:
+    """An item a run, as in a stream; the last is as complete as the whole. `logprobs` are those of a lone text."""
     factory = ItemFactory()
     whole = list(runs)
     return [
@@ -252,6 +257,7 @@ def to_items(runs: Iterable[Run], finish: FinishReason) -> list[OutputItem]:
             factory.begin(run.begin.kind, run.begin.call),
             run.text,
             "completed" if run is not whole[-1] else item_status(finish),
+            logprobs,
         )
         for run in whole
     ]

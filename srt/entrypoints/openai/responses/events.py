@@ -1,9 +1,8 @@
 """The events of a response's stream, as OpenAI spells them. Each has a number, from 0."""
 
-from typing import Any
-
 import msgspec
 
+from srt.entrypoints.openai.logprobs import TokenLogprob
 from srt.entrypoints.openai.responses.answer import OutputItem, OutputText, ReasoningText, Response
 
 
@@ -86,7 +85,7 @@ class TextDelta(msgspec.Struct, frozen=True, tag="response.output_text.delta", k
     output_index: int
     content_index: int = 0
     delta: str
-    logprobs: list[Any] = []
+    logprobs: list[TokenLogprob] = []
 
 
 class TextDone(msgspec.Struct, frozen=True, tag="response.output_text.done", kw_only=True):
@@ -97,7 +96,7 @@ class TextDone(msgspec.Struct, frozen=True, tag="response.output_text.done", kw_
     output_index: int
     content_index: int = 0
     text: str
-    logprobs: list[Any] = []
+    logprobs: list[TokenLogprob] = []
 
 
 class ReasoningDelta(msgspec.Struct, frozen=True, tag="response.reasoning_text.delta", kw_only=True):

@@ -16,11 +16,12 @@ from srt.entrypoints.openai.chat.prompt import plan_chat
 from srt.entrypoints.openai.chat.running import RunningChat, start_chat
 from srt.entrypoints.openai.chat.runs import AnswerRuns
 from srt.entrypoints.openai.responses.answer import Response, ended, new_response, to_items
+from srt.entrypoints.openai.responses.logprobs import TextLogprobs
 from srt.entrypoints.openai.responses.prompt import FIELD_NAMES, to_chat_request
 from srt.entrypoints.openai.responses.protocol import ResponsesRequest
 from srt.entrypoints.openai.responses.stream import ResponseEventWriter
 from srt.entrypoints.sse import send_events
-from srt.errors import RequestError
+from srt.errors import InvalidRequest, RequestError
 
 _DECODER = msgspec.json.Decoder(ResponsesRequest)
 
@@ -42,6 +43,12 @@ class Responses:
             plan = plan_chat(
                 to_chat_request(body), model, rid=f"resp_{caller.label}", dp_rank=caller.asked.dp_rank
             )
+            if body.wants_logprobs and not plan.answers.is_plain:
+                # Which of them are text and which are thoughts and calls, nothing here could say.
+                raise InvalidRequest(
+                    "log-probabilities are told of plain text only: not with tools, nor of a model that reasons",
+                    param="top_logprobs" if body.top_logprobs else "include",
+                )
             chat = await start_chat(self._client, plan)
             (sampling,) = plan.request.sampling
             response = new_response(
@@ -56,7 +63,10 @@ class Responses:
                 return
             (choice,) = await chat.collect()
         runs = AnswerRuns(chat.reader(), is_plain=chat.plan.is_plain)
-        items = to_items(runs.read_whole(choice.merged), choice.finish)
+        logprobs = TextLogprobs.of(chat)
+        if logprobs is not None:
+            logprobs.add(choice.merged)
+        items = to_items(runs.read_whole(choice.merged), choice.finish, logprobs.all if logprobs else ())
         whole = ended(
             response,
             items,

@@ -9,7 +9,15 @@ from typing import Any
 import msgspec
 
 from srt.entrypoints.openai.chat.protocol import MAX_MESSAGES, ChatRequest
-from srt.entrypoints.openai.responses.protocol import FunctionTool, Item, Part, ResponsesRequest, ToolChoice
+from srt.entrypoints.openai.responses.protocol import (
+    LOGPROBS,
+    AllowedTool,
+    FunctionTool,
+    Item,
+    Part,
+    ResponsesRequest,
+    ToolChoice,
+)
 from srt.entrypoints.refused_fields import refuse_fields
 from srt.errors import InvalidRequest
 
@@ -22,10 +30,12 @@ FIELD_NAMES = {
     "reasoning_effort": "reasoning.effort",
     "response_format": "text.format",
     "response_format.json_schema.schema": "text.format.schema",
+    "tool_choice.function.name": "tool_choice.name",
+    "tool_choice.allowed_tools.tools": "tool_choice.tools",
 }
 _ROLES = ("user", "assistant", "system", "developer")
 # Thoughts are never kept here, so they are sent back as they came: the answer has them in plain text.
-_INCLUDABLE = ("reasoning.encrypted_content",)
+_INCLUDABLE = ("reasoning.encrypted_content", LOGPROBS)
 _SAME_NAME = (
     *("model", "stream", "temperature", "top_p", "parallel_tool_calls", "seed", "stop", "top_k", "min_p"),
     *("frequency_penalty", "presence_penalty", "repetition_penalty", "chat_template_kwargs"),
@@ -45,6 +55,8 @@ def to_chat_request(body: ResponsesRequest) -> ChatRequest:
         wire["tool_choice"] = _to_tool_choice(body.tool_choice)
     else:
         wire["tool_choice"] = body.tool_choice
+    if body.wants_logprobs:
+        wire |= {"logprobs": True, "top_logprobs": body.top_logprobs}
     if body.reasoning is not None:
         wire["reasoning_effort"] = body.reasoning.effort
     if body.text is not None and body.text.format is not None:
@@ -88,12 +100,23 @@ def _to_tool(tool: FunctionTool, path: str) -> dict[str, Any]:
 
 
 def _to_tool_choice(choice: ToolChoice) -> dict[str, Any]:
+    if choice.type == "allowed_tools":
+        tools = [_to_named_tool(tool, f"tool_choice.tools[{i}]") for i, tool in enumerate(choice.tools or ())]
+        if not tools:
+            raise InvalidRequest("tool_choice.tools is missing", param="tool_choice.tools")
+        return {
+            "type": "allowed_tools",
+            "allowed_tools": {"mode": _required(choice.mode, "tool_choice.mode"), "tools": tools},
+        }
+    return _to_named_tool(choice, "tool_choice")
+
+
+def _to_named_tool(choice: ToolChoice | AllowedTool, path: str) -> dict[str, Any]:
     if choice.type != "function":
         raise InvalidRequest(
-            f"tool_choice.type: {choice.type[:40]!r} is not supported by this server",
-            param="tool_choice.type",
+            f"{path}.type: {choice.type[:40]!r} is not supported by this server", param=f"{path}.type"
         )
-    return {"type": "function", "function": {"name": _required(choice.name, "tool_choice.name")}}
+    return {"type": "function", "function": {"name": _required(choice.name, f"{path}.name")}}
 
 
 def _to_response_format(body: ResponsesRequest) -> dict[str, Any]:

@@ -5,9 +5,13 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from srt.entrypoints.openai.chat.protocol import MAX_MESSAGES
+from srt.entrypoints.openai.logprobs import NumLogprobs
 from srt.entrypoints.openai.request import Name
 from srt.entrypoints.refused_fields import Hint, Refused
 from srt.entrypoints.scheduling_fields import Priority, TimeoutS
+
+# What `include` calls the log-probabilities of a text.
+LOGPROBS = "message.output_text.logprobs"
 
 
 class Part(msgspec.Struct, kw_only=True):
@@ -54,11 +58,20 @@ class FunctionTool(msgspec.Struct, kw_only=True):
     defer_loading: Refused = None
 
 
-class ToolChoice(msgspec.Struct, kw_only=True):
-    """A function that must be called."""
+class AllowedTool(msgspec.Struct, kw_only=True):
+    """A function that may be called."""
 
     type: str
     name: str | None = None
+
+
+class ToolChoice(msgspec.Struct, kw_only=True):
+    """A function that must be called, or (`allowed_tools`) those that may be, or one of which must."""
+
+    type: str
+    name: str | None = None
+    mode: Literal["auto", "required"] | None = None
+    tools: list[AllowedTool] | None = None
 
 
 class TextFormat(msgspec.Struct, kw_only=True):
@@ -113,6 +126,7 @@ class ResponsesRequest(msgspec.Struct, kw_only=True):
     truncation: Literal["auto", "disabled"] | None = None
     metadata: dict[str, str] | None = None
     include: list[str] | None = None
+    top_logprobs: NumLogprobs | None = None
     # Of no effect here, or only in OpenAI's own house.
     store: bool | None = None
     max_tool_calls: Hint = None
@@ -132,7 +146,6 @@ class ResponsesRequest(msgspec.Struct, kw_only=True):
     moderation: Refused = None
     image: Refused = None
     access_programs: Refused = None
-    top_logprobs: Refused = None
     # Not OpenAI's: what every generating endpoint here takes.
     seed: int | None = None
     stop: str | list[str] | None = None
@@ -149,3 +162,8 @@ class ResponsesRequest(msgspec.Struct, kw_only=True):
     timeout_s: TimeoutS | None = None
     routed_dp_rank: int | None = None
     data_parallel_rank: int | None = None
+
+    @property
+    def wants_logprobs(self) -> bool:
+        """Whether each token of the text is to be told of."""
+        return bool(self.top_logprobs) or LOGPROBS in (self.include or ())

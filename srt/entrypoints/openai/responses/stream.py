@@ -5,6 +5,7 @@ Next on the request's path: srt/entrypoints/sse.py
 """
 
 import time
+from collections.abc import Sequence
 
 import msgspec
 import orjson
@@ -12,12 +13,14 @@ import orjson
 from srt.engine_client import FinishReason, GenerateChunk
 from srt.entrypoints.openai.chat.running import RunningChat
 from srt.entrypoints.openai.chat.runs import AnswerRuns, RunBegin, RunText
+from srt.entrypoints.openai.logprobs import TokenLogprob
 from srt.entrypoints.openai.responses.answer import (
     CallItem,
     ItemFactory,
     MessageItem,
     OutputItem,
     OutputText,
+    ReasoningItem,
     ReasoningText,
     Response,
     ResponseErrorFields,
@@ -45,6 +48,7 @@ from srt.entrypoints.openai.responses.events import (
     TextDone,
     render,
 )
+from srt.entrypoints.openai.responses.logprobs import TextLogprobs
 from srt.entrypoints.sse import TextEvent
 from srt.errors import RequestError
 
@@ -79,6 +83,7 @@ class ResponseEventWriter:
     def __init__(self, chat: RunningChat, response: Response) -> None:
         self._response = response
         self._is_plain = chat.plan.is_plain
+        self._logprobs = TextLogprobs.of(chat)
         self._runs = AnswerRuns(chat.reader(), is_plain=self._is_plain)
         self._factory = ItemFactory()
         self._items: list[OutputItem] = []  # those that are complete
@@ -96,6 +101,8 @@ class ResponseEventWriter:
         for chunk in chunks:
             if not self.has_begun:
                 written += self._begin()
+            if self._logprobs is not None:
+                self._logprobs.add(chunk)
             if self._is_plain and self._open is not None:
                 if chunk.text:
                     self._text(self._open, chunk.text, written)
@@ -139,6 +146,16 @@ class ResponseEventWriter:
 
     def _text(self, made: _OpenItem, text: str, written: list[bytes]) -> None:
         made.texts.append(text)
+        if self._logprobs is not None:
+            delta = TextDelta(
+                sequence_number=self._next(),
+                item_id=made.item.id,
+                output_index=made.index,
+                delta=text,
+                logprobs=self._logprobs.take(),
+            )
+            written.append(render(delta))
+            return
         number = b"%d" % self._next()
         written += (made.before_number, number, made.delta.before, orjson.dumps(text), made.delta.after)
 
@@ -160,6 +177,7 @@ class ResponseEventWriter:
             return
         self._open = None
         text = "".join(made.texts)
+        logprobs = [] if self._logprobs is None else self._logprobs.all
         item_id, index = made.item.id, made.index
         match made.item:
             case CallItem(name=name):
@@ -174,19 +192,29 @@ class ResponseEventWriter:
                         )
                     )
                 )
-            case item:
-                done = TextDone if isinstance(item, MessageItem) else ReasoningDone
-                written.append(
-                    render(done(sequence_number=self._next(), item_id=item_id, output_index=index, text=text))
-                )
-                part_done = PartDone(
+            case MessageItem():
+                text_done = TextDone(
                     sequence_number=self._next(),
                     item_id=item_id,
                     output_index=index,
-                    part=_to_part(item, text),
+                    text=text,
+                    logprobs=logprobs,
                 )
-                written.append(render(part_done))
-        whole = with_text(made.item, text, status)
+                written.append(render(text_done))
+            case ReasoningItem():
+                thoughts_done = ReasoningDone(
+                    sequence_number=self._next(), item_id=item_id, output_index=index, text=text
+                )
+                written.append(render(thoughts_done))
+        if not isinstance(made.item, CallItem):
+            part_done = PartDone(
+                sequence_number=self._next(),
+                item_id=item_id,
+                output_index=index,
+                part=_to_part(made.item, text, logprobs),
+            )
+            written.append(render(part_done))
+        whole = with_text(made.item, text, status, logprobs)
         self._items.append(whole)
         written.append(render(ItemDone(sequence_number=self._next(), output_index=index, item=whole)))
 
@@ -204,5 +232,9 @@ class ResponseEventWriter:
         written.append(render(event(sequence_number=self._next(), response=response)))
 
 
-def _to_part(item: OutputItem, text: str) -> OutputText | ReasoningText:
-    return OutputText(text=text) if isinstance(item, MessageItem) else ReasoningText(text=text)
+def _to_part(
+    item: OutputItem, text: str, logprobs: Sequence[TokenLogprob] = ()
+) -> OutputText | ReasoningText:
+    if isinstance(item, MessageItem):
+        return OutputText(text=text, logprobs=list(logprobs))
+    return ReasoningText(text=text)

@@ -58,6 +58,12 @@ async def refused(body: dict[str, Any], parser: str | None = "hermes") -> str | 
     return param
 
 
+def allowed(mode: str, *names: str) -> dict[str, Any]:
+    """A `tool_choice` of these tools."""
+    tools = [{"type": "function", "function": {"name": name}} for name in names]
+    return {"type": "allowed_tools", "allowed_tools": {"mode": mode, "tools": tools}}
+
+
 async def grammar_of(**body: Any) -> dict[str, Any]:
     parser = body.pop("parser", "hermes")
     client = saying("x", parser=parser)
@@ -89,6 +95,17 @@ async def test_only_a_named_tool_is_shown() -> None:
     assert prompt.tools == [WEATHER]
 
 
+@pytest.mark.parametrize("mode", ["auto", "required"])
+async def test_only_allowed_tools_are_shown_and_required_ones_enforced(mode: str) -> None:
+    client = saying("hi")
+    tide = {"type": "function", "function": {"name": "tide"}}
+    await ask(client, tools=[TIME, WEATHER, tide], tool_choice=allowed(mode, "tide", "time"))
+    (prompt,) = client.requests[0].prompts
+    assert isinstance(prompt, ChatPrompt)
+    assert prompt.tools == [TIME, tide]
+    assert bool(client.requests[0].grammars) == (mode == "required")
+
+
 @pytest.mark.parametrize(
     ("body", "param"),
     [
@@ -115,6 +132,10 @@ async def test_only_a_named_tool_is_shown() -> None:
         ({"tools": [TIME], "tool_choice": NAMED}, "tool_choice.function.name"),
         ({"tools": [TIME], "tool_choice": {"type": "function"}}, "tool_choice"),
         ({"tools": [TIME], "tool_choice": {"type": "allowed_tools", "allowed_tools": {}}}, "tool_choice"),
+        ({"tools": [TIME], "tool_choice": allowed("auto")}, "tool_choice"),
+        ({"tools": [TIME], "tool_choice": allowed("none", "time")}, "tool_choice"),
+        ({"tools": [TIME], "tool_choice": allowed("auto", "tide")}, "tool_choice.allowed_tools.tools"),
+        ({"tool_choice": allowed("auto", "time")}, "tool_choice"),
         ({"tools": [TIME], "tool_choice": {"type": "custom", "custom": {"name": "f"}}}, "tool_choice"),
         (
             {"tools": [TIME], "tool_choice": "required", "response_format": {"type": "json_object"}},

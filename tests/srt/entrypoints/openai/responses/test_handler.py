@@ -14,6 +14,7 @@ from srt.engine_client import FinishReason, GenerateChunk, ModelInfo
 from srt.errors import ContextLengthExceeded, ServerNotReady
 from tests.fakes.engine_client import LENGTH, MODEL_INFO, STOP, FakeEngineClient, chunk
 from tests.fakes.http_world import error_of, post, serving
+from tests.fakes.told_chunks import told
 
 pytestmark = pytest.mark.anyio
 
@@ -80,6 +81,45 @@ async def test_plain_text_whole_and_streamed() -> None:
     assert response.usage.input_tokens == 5
     assert response.usage.input_tokens_details.cached_tokens == 2
     assert response.usage.output_tokens == len(text)
+
+
+async def test_what_each_token_was_worth_whole_and_streamed() -> None:
+    answer = [[told("h", num_top=1)], [told("i", num_top=1)], [told("!", num_top=1, finish=STOP)]]
+    asked: Any = {"include": ["message.output_text.logprobs"], "top_logprobs": 1}
+    response = await ask_both(answer, model=MODEL_INFO, **asked)
+    (message,) = response.output
+    (text,) = message.content
+    assert [(token.token, token.logprob) for token in text.logprobs] == [
+        ("h", -104.0),
+        ("i", -105.0),
+        ("!", -33.0),
+    ]
+    assert [token.top_logprobs[0].token for token in text.logprobs] == ["a"] * 3
+    assert response.top_logprobs == 1
+    client = FakeEngineClient(answer, model_info=MODEL_INFO)
+    async with talking(client) as official:
+        stream = await official.responses.create(model="m", input="hi", stream=True, **asked)
+        deltas = [event async for event in stream if event.type == "response.output_text.delta"]
+    assert [(event.delta, event.logprobs[0].token) for event in deltas] == [
+        ("h", "h"),
+        ("i", "i"),
+        ("!", "!"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("body", "param"),
+    [
+        ({"include": ["message.output_text.logprobs"]}, "include"),
+        ({"top_logprobs": 2}, "top_logprobs"),
+        ({"top_logprobs": 21}, "top_logprobs"),
+    ],
+)
+async def test_which_tokens_are_thoughts_is_not_told(body: dict[str, Any], param: str) -> None:
+    client = FakeEngineClient(model_info=MODEL)
+    response = await post(client, PATH, {"input": "hi", **body})
+    assert (response.status_code, error_of(response)["param"]) == (400, param)
+    assert client.requests == []
 
 
 @pytest.mark.parametrize("size", [1, 3, 1000])

@@ -32,6 +32,11 @@ def prompt_of(**body: Any) -> ChatPrompt:
     return prompt
 
 
+def allowed(mode: str) -> dict[str, Any]:
+    """A `tool_choice` of one of two."""
+    return {"type": "allowed_tools", "mode": mode, "tools": [{"type": "function", "name": "hear"}]}
+
+
 def text(string: str) -> dict[str, Any]:
     return {"type": "text", "text": string}
 
@@ -101,6 +106,8 @@ def test_how_to_sample() -> None:
         ("required", True, 2),
         ({"type": "function", "name": "hear"}, True, 1),
         ("none", False, 0),
+        (allowed("auto"), True, 1),
+        (allowed("required"), True, 1),
     ],
 )
 def test_tool_choice(choice: Any, is_grammar_needed: bool, num_shown: int) -> None:
@@ -154,7 +161,6 @@ def user(*parts: Any) -> list[Any]:
         ({"conversation": "c"}, "conversation"),
         ({"prompt": {"id": "p"}}, "prompt"),
         ({"truncation": "auto"}, "truncation"),
-        ({"top_logprobs": 3}, "top_logprobs"),
         ({"include": ["file_search_call.results"]}, "include"),
         ({"reasoning": {"summary": "detailed"}}, "reasoning.summary"),
         ({"text": {"verbosity": "low"}}, "text.verbosity"),
@@ -164,6 +170,8 @@ def user(*parts: Any) -> list[Any]:
         ({"tools": [{"type": "function"}]}, "tools[0].name"),
         ({"tools": [TOOL], "tool_choice": {"type": "mcp"}}, "tool_choice.type"),
         ({"tools": [TOOL], "tool_choice": {"type": "function"}}, "tool_choice.name"),
+        ({"tools": [TOOL], "tool_choice": {"type": "allowed_tools", "mode": "auto"}}, "tool_choice.tools"),
+        ({"tools": [TOOL], "tool_choice": {**allowed("auto"), "mode": None}}, "tool_choice.mode"),
         ({"input": []}, "input"),
         ({"input": [{"role": "user", "content": "x"}] * 8192, "instructions": "y"}, "input"),
         ({"input": user({"type": "input_image", "image_url": "http://x"})}, "input[0].content[0]"),
