@@ -1,7 +1,8 @@
 """What a tick costs two ranks, as the table in docs/performance.md.
 
-`python -m scripts.bench_tick`. Two processes meet as the ranks of a server do, over loopback; rank 0 sends ticks, with
-a pause between them as long as a short step. Both ranks keep computing in the pause (as they do when busy) or sleep.
+`python -m scripts.bench_tick`. Two processes meet as the ranks of a server do, over gloo or in shared memory; rank 0
+sends ticks, with a pause between them as long as a short step. Both ranks keep computing in the pause (as they do when
+busy) or sleep.
 """
 
 import argparse
@@ -15,6 +16,7 @@ from multiprocessing import get_context
 from managers.scheduler.rank_broadcast import RankBroadcast, Tick
 from srt.distributed.groups import init_tp_group
 from srt.distributed.rank import RankInfo
+from srt.layers.native.load import kernels
 
 WARM_UP_TICKS, NUM_TICKS = 100, 1000
 TIMEOUT_S = 60.0
@@ -35,11 +37,12 @@ def main() -> None:
         ("busy, 64 rows", True, 64),
         ("sleeping between ticks, 64 rows", False, 64),
     ):
-        sent, received = measure(num_rows, pause_s, computes=computes)
-        print(f"| {name} | {describe(sent, received)} |", flush=True)
+        for way, in_memory in (("gloo", False), ("shared memory", True)):
+            sent, received = measure(num_rows, pause_s, computes=computes, in_memory=in_memory)
+            print(f"| {way}, {name} | {describe(sent, received)} |", flush=True)
 
 
-def measure(num_rows: int, pause_s: float, *, computes: bool) -> tuple[Times, Times]:
+def measure(num_rows: int, pause_s: float, *, computes: bool, in_memory: bool) -> tuple[Times, Times]:
     """What rank 0 spent and what rank 1 did."""
     with (
         tempfile.TemporaryDirectory() as folder,
@@ -47,15 +50,18 @@ def measure(num_rows: int, pause_s: float, *, computes: bool) -> tuple[Times, Ti
     ):
         meeting_place = f"file://{folder}/rendezvous"
         ranks = [
-            processes.submit(run_rank, rank, meeting_place, num_rows, pause_s, computes) for rank in (0, 1)
+            processes.submit(run_rank, rank, meeting_place, num_rows, pause_s, computes, in_memory)
+            for rank in (0, 1)
         ]
         sent, received = (rank.result() for rank in ranks)
         return sent, received
 
 
-def run_rank(rank: int, meeting_place: str, num_rows: int, pause_s: float, computes: bool) -> Times:
+def run_rank(
+    rank: int, meeting_place: str, num_rows: int, pause_s: float, computes: bool, in_memory: bool
+) -> Times:
     """One rank's process: the times of each tick but the first few. Rank 1's wall time is the tick's way."""
-    group = init_tp_group(RankInfo(rank, 2), meeting_place, TIMEOUT_S)
+    group = init_tp_group(RankInfo(rank, 2), meeting_place, TIMEOUT_S, kernels() if in_memory else None)
     broadcast = RankBroadcast(group)
     rows = [number for request_id in range(num_rows) for number in (100_000 + request_id, 1)]
     times: Times = []

@@ -61,6 +61,7 @@ class RankBroadcast:
     def __init__(self, group: TpGroup) -> None:
         self._group = group
         self._frame = torch.zeros(FRAME_BYTES, dtype=torch.uint8)
+        self._bytes = self._frame.numpy().data  # the same memory
         self._encoder = msgspec.msgpack.Encoder()
         self._decoder = msgspec.msgpack.Decoder(Tick)
 
@@ -68,7 +69,7 @@ class RankBroadcast:
         """Give the tick to every other rank."""
         payload = self._encoder.encode(tick)
         head = len(payload).to_bytes(_HEADER_BYTES, "little") + payload[:_PAYLOAD_BYTES]
-        self._frame[: len(head)] = torch.frombuffer(bytearray(head), dtype=torch.uint8)
+        self._bytes[: len(head)] = head
         self._group.broadcast_bytes(self._frame)
         rest = payload[_PAYLOAD_BYTES:]
         if rest:
@@ -77,9 +78,8 @@ class RankBroadcast:
     def receive(self) -> Tick:
         """Wait for the next tick."""
         self._group.broadcast_bytes(self._frame)
-        head = self._frame.numpy().tobytes()
-        length = int.from_bytes(head[:_HEADER_BYTES], "little")
-        payload = head[_HEADER_BYTES : _HEADER_BYTES + length]
+        length = int.from_bytes(self._bytes[:_HEADER_BYTES], "little")
+        payload = self._bytes[_HEADER_BYTES : _HEADER_BYTES + length].tobytes()
         if length > _PAYLOAD_BYTES:
             rest = torch.empty(length - _PAYLOAD_BYTES, dtype=torch.uint8)
             self._group.broadcast_bytes(rest)
