@@ -6,6 +6,7 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 from starlette.types import Receive, Scope, Send
 
+from srt.entrypoints.chunked_body import ChunkedBody, chunked_body
 from srt.entrypoints.disconnect import until_disconnect
 from srt.entrypoints.dp_rank import AskedRank, RoutedBody, asked_dp_rank
 from srt.entrypoints.middleware import request_label
@@ -20,6 +21,7 @@ class Caller(NamedTuple):
     label: str
     asked: AskedRank
     send: Send
+    body: ChunkedBody | None  # a shorter way for the events of a stream, where there is one
 
 
 async def serve_body(
@@ -31,5 +33,5 @@ async def serve_body(
 ) -> None:
     """Answer one request, for as long as its client stays. Raises RequestError and ClientDisconnected."""
     body = await read_json(scope, receive, decoder)
-    caller = Caller(request_label(scope), asked_dp_rank(scope, body), send)
+    caller = Caller(request_label(scope), asked_dp_rank(scope, body), send, chunked_body(scope))
     await until_disconnect(receive, answer(body, caller))

@@ -17,6 +17,7 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
+from srt.entrypoints.chunked_body import offer_body
 from srt.entrypoints.close_delimited import until_close
 from srt.entrypoints.error_response import error_body
 from srt.entrypoints.middleware import note_status
@@ -125,6 +126,8 @@ class BoundedHttpProtocol(HttpToolsProtocol):
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
         if cycle.scope["http_version"] == "1.0":
             app = until_close(app, cycle)
+        elif cycle.scope["method"] != "HEAD":
+            offer_body(cycle)
         super()._start_asgi_task(cycle, app)
 
     def _watch_the_rest(self) -> None:

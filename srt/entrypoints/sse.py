@@ -9,6 +9,7 @@ from typing import Protocol
 from starlette.types import Send
 
 from srt.engine_client import GenerateChunk, Generation
+from srt.entrypoints.chunked_body import ChunkedBody
 
 EVENT_STREAM = b"text/event-stream; charset=utf-8"
 DONE = b"data: [DONE]\n\n"
@@ -56,13 +57,36 @@ class TextEvent:
         self.before += key + b":"
 
 
-async def send_events(send: Send, generation: Generation, writer: EventWriter) -> None:
-    """Send all of it, and abort the generation if this ends early for whatever reason."""
+class EventSink:
+    """What is pushed leaves at once, as events. A ChunkSink."""
+
+    __slots__ = ("_events", "_write", "is_ready")
+
+    def __init__(self, writer: EventWriter, body: ChunkedBody) -> None:
+        self._events = writer.events
+        self._write = body.write
+        self.is_ready = body.is_ready
+
+    def push(self, chunks: list[GenerateChunk]) -> None:
+        """See engine_client.py."""
+        if events := self._events(chunks):
+            self._write(events)
+
+
+async def send_events(
+    send: Send, generation: Generation, writer: EventWriter, body: ChunkedBody | None
+) -> None:
+    """Send all of it, and abort the generation if this ends early for whatever reason.
+
+    With `body`, most of it goes there without a turn of this task for each token.
+    """
     is_finished = False
     try:
         # Until there is a first chunk, a refusal can still become a real status.
         chunks = await anext(generation)
         await send(_START)
+        if body is not None:
+            generation.push_to(EventSink(writer, body))
         while True:
             if events := writer.events(chunks):
                 await send({"type": "http.response.body", "body": events, "more_body": True})

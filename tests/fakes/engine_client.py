@@ -98,13 +98,23 @@ class FakeGeneration:
         self._pushed: deque[list[GenerateChunk] | Exception] = deque()
         self._last_chunks: dict[int, GenerateChunk] = {}
         self._has_pushed = asyncio.Event()
+        self._sink: ChunkSink | None = None
+        self._has_delivered = self._is_awaited = False
+        self.num_sunk = 0  # pushes that went the short way
 
     @property
     def is_aborted(self) -> bool:
         return self.was_aborted.is_set()
 
     def push(self, *chunks: GenerateChunk) -> None:
-        """Let the reader have these in one wake-up."""
+        """Let the reader have these in one wake-up, or the sink that it offered."""
+        num_open = self._unfinished - sum(chunk.finish is not None for chunk in chunks)
+        is_in_the_middle = self._has_delivered and self._is_awaited and not self._pushed and num_open
+        if self._sink is not None and is_in_the_middle and self._sink.is_ready():
+            self._unfinished = num_open
+            self.num_sunk += 1
+            self._sink.push(list(chunks))
+            return
         self._pushed.append(list(chunks))
         self._has_pushed.set()
 
@@ -121,7 +131,9 @@ class FakeGeneration:
             raise StopAsyncIteration
         while not self._pushed:
             self._has_pushed.clear()
+            self._is_awaited = True
             await self._has_pushed.wait()
+        self._is_awaited, self._has_delivered = False, True
         pushed = self._pushed.popleft()
         if isinstance(pushed, Exception):
             raise pushed
@@ -130,7 +142,7 @@ class FakeGeneration:
         return pushed
 
     def push_to(self, sink: ChunkSink) -> None:
-        """It may be offered, and is not used."""
+        self._sink = sink
 
     def outcomes(self) -> Sequence[Outcome]:
         return [

@@ -57,7 +57,7 @@ class Messages:
                 writer = MessageEventWriter(
                     chat, model=body.model, max_tokens=body.max_tokens, shows_thinking=shows_thinking
                 )
-                await send_events(caller.send, chat.generation, writer)
+                await send_events(caller.send, chat.generation, writer, caller.body)
                 return
             (choice,) = await chat.collect()
         runs = AnswerRuns(chat.reader(), is_plain=chat.plan.is_plain)

@@ -47,7 +47,7 @@ class Generate:
                 writer = NativeEventWriter(
                     facts, is_list=is_list, is_incremental=self._is_incremental, meta=meta
                 )
-                await send_events(caller.send, generation, writer)
+                await send_events(caller.send, generation, writer, caller.body)
                 return
             choices = await collect_choices(generation, num_choices)
         answers = [_to_answer(choice, facts, meta) for choice in choices]

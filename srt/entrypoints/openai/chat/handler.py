@@ -45,7 +45,7 @@ class ChatCompletions:
             chat = await start_chat(self._client, plan)
             if body.stream:
                 writer = _event_writer(body, chat, created=created, model=model)
-                await send_events(caller.send, chat.generation, writer)
+                await send_events(caller.send, chat.generation, writer, caller.body)
                 return
             choices = await chat.collect()
         response = to_chat_response(chat, choices, body, created=created, model=model)

@@ -42,7 +42,7 @@ class Completions:
             completion = await start_completion(self._client, request, echo=bool(body.echo))
             if body.stream:
                 writer = _event_writer(body, completion, created=created, model=model)
-                await send_events(caller.send, completion.generation, writer)
+                await send_events(caller.send, completion.generation, writer, caller.body)
                 return
             choices = await collect_choices(completion.generation, completion.num_choices)
         response = to_completion_response(completion, choices, body, created=created, model=model)

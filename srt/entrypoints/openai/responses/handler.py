@@ -59,7 +59,7 @@ class Responses:
                 model=body.model or model.served_model_name,
             )
             if body.stream:
-                await _stream(caller.send, chat, response)
+                await _stream(caller, chat, response)
                 return
             (choice,) = await chat.collect()
         runs = AnswerRuns(chat.reader(), is_plain=chat.plan.is_plain)
@@ -78,12 +78,12 @@ class Responses:
         await send_json(caller.send, msgspec.json.encode(whole))
 
 
-async def _stream(send: Send, chat: RunningChat, response: Response) -> None:
+async def _stream(caller: Caller, chat: RunningChat, response: Response) -> None:
     """Send the events. What goes wrong after the first has an event of its own here."""
     writer = ResponseEventWriter(chat, response)
     try:
-        await send_events(send, chat.generation, writer)
+        await send_events(caller.send, chat.generation, writer, caller.body)
     except RequestError as error:
         if not writer.has_begun:
             raise
-        await send({"type": "http.response.body", "body": writer.failure(error)})
+        await caller.send({"type": "http.response.body", "body": writer.failure(error)})

@@ -1,0 +1,146 @@
+"""The short way of a stream's tokens: pushed where they arrive, instead of waking who waits for them."""
+
+import asyncio
+from dataclasses import dataclass, field
+
+import pytest
+
+from srt.engine_client import FinishReason, GenerateChunk
+from srt.errors import RequestFailed
+from tests.managers.front import LENGTH, collect_text, new_world, text_batch, until_waiting
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@dataclass
+class Sink:
+    """Keeps what it is given."""
+
+    is_open: bool = True
+    error: Exception | None = None
+    texts: list[str] = field(default_factory=list)
+
+    def is_ready(self) -> bool:
+        return self.is_open
+
+    def push(self, chunks: list[GenerateChunk]) -> None:
+        if self.error is not None:
+            raise self.error
+        self.texts += [chunk.text for chunk in chunks]
+
+
+async def test_the_middle_is_pushed_and_the_reader_gets_beginning_and_end() -> None:
+    async with new_world() as world:
+        request, sink = await world.start(), Sink()
+        request.push_to(sink)
+        (message,) = world.requests
+        reader = asyncio.create_task(collect_text(request))
+        await until_waiting(request)
+        await world.text(message.request_id, "a")
+        await until_waiting(request)
+        await world.text(message.request_id, "b")
+        await world.text(message.request_id, "c")
+        await world.text(message.request_id, "d", finish=LENGTH)
+        assert (await reader, sink.texts) == ("ad", ["b", "c"])
+
+
+async def test_what_the_sink_is_not_ready_for_the_reader_gets() -> None:
+    async with new_world() as world:
+        request, sink = await world.start(), Sink()
+        (message,) = world.requests
+        await world.text(message.request_id, "a")
+        await anext(request)
+        request.push_to(sink)
+        reader = asyncio.create_task(collect_text(request))
+        await until_waiting(request)
+        sink.is_open = False
+        await world.text(message.request_id, "b")
+        await until_waiting(request)
+        sink.is_open = True
+        await world.text(message.request_id, "c")
+        await world.text(message.request_id, "d", finish=LENGTH)
+        assert (await reader, sink.texts) == ("bd", ["c"])
+
+
+async def test_a_reader_that_is_busy_finds_everything_in_order_and_nothing_is_pushed_past_it() -> None:
+    async with new_world() as world:
+        request, sink = await world.start(), Sink()
+        request.push_to(sink)
+        (message,) = world.requests
+        for character in "abc":
+            await world.text(message.request_id, character)
+        (chunk,) = await anext(request)
+        await world.text(message.request_id, "d")
+        assert (chunk.text, sink.texts) == ("abc", [])
+        (chunk,) = await anext(request)
+        assert (chunk.text, sink.texts) == ("d", [])
+
+
+async def test_a_choice_that_ends_before_the_others_is_pushed_and_the_last_is_not() -> None:
+    async with new_world() as world:
+        request, sink = await world.start(n=2), Sink()
+        first, second = (message.request_id for message in world.requests)
+        await world.text(first, "a")
+        await anext(request)
+        request.push_to(sink)
+        reader = asyncio.create_task(collect_text(request))
+        await until_waiting(request)
+        await world.text(first, "b", finish=LENGTH)
+        await world.text(second, "c", finish=LENGTH)
+        assert (await reader, sink.texts) == ("c", ["b"])
+
+
+async def test_a_sink_that_fails_fails_its_own_request_and_no_other() -> None:
+    async with new_world() as world:
+        broken, sound = await world.start(), await world.start()
+        ids = [message.request_id for message in world.requests]
+        for request, request_id in zip((broken, sound), ids, strict=True):
+            await world.text(request_id, "a")
+            await anext(request)
+        broken.push_to(Sink(error=ValueError("no such event")))
+        readers = [asyncio.create_task(collect_text(request)) for request in (broken, sound)]
+        await until_waiting(broken)
+        await until_waiting(sound)
+        for request_id in ids:
+            await world.text(request_id, "b")
+        await world.text(ids[1], "c", finish=LENGTH)
+        with pytest.raises(ValueError, match="no such event"):
+            await readers[0]
+        assert await readers[1] == "bc"
+
+
+async def test_an_error_is_the_readers_behind_all_that_was_pushed() -> None:
+    async with new_world() as world:
+        request, sink = await world.start(), Sink()
+        (message,) = world.requests
+        await world.text(message.request_id, "a")
+        await anext(request)
+        request.push_to(sink)
+        reader = asyncio.create_task(collect_text(request))
+        await until_waiting(request)
+        await world.text(message.request_id, "b")
+        broken = FinishReason(type="abort", message="broken", status_code=500)
+        await world.text(message.request_id, "", finish=broken)
+        with pytest.raises(RequestFailed, match="broken"):
+            await reader
+        assert sink.texts == ["b"]
+
+
+async def test_what_a_process_that_is_late_finds_together_is_pushed_together_and_counted() -> None:
+    async with new_world() as world:
+        request, sink = await world.start(), Sink()
+        request.push_to(sink)
+        (message,) = world.requests
+        reader = asyncio.create_task(collect_text(request))
+        await until_waiting(request)
+        await world.text(message.request_id, "a")
+        await until_waiting(request)
+        await world.say(*(text_batch({message.request_id: text}) for text in "bcd"))
+        await world.text(message.request_id, "e", finish=LENGTH)
+        assert (await reader, sink.texts) == ("ae", ["bcd"])
+        assert [state["num_coalesced_chunks"] for state in world.manager.worker_states()] == [2]
