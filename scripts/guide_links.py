@@ -1,4 +1,4 @@
-"""What mkdocs does not do by itself for the guide: links out of docs/, and lists as GitHub indents them.
+"""What mkdocs does not do by itself for the guide: links out of docs/, and lists and tables as GitHub reads them.
 
 Pages of docs/ link to files of the repository. The guide has no such files, so there these links become their text;
 that they lead somewhere is checked here.
@@ -17,6 +17,7 @@ logger = logging.getLogger(f"mkdocs.{__name__}")  # whose warnings fail a strict
 
 ROOT = Path(__file__).parent.parent
 LINK = re.compile(r"(?<!!)\[([^\]]+)\]\(((?:\.\./)+[^)#\s]*)(?:#[^)\s]*)?\)")
+INLINE_CODE = re.compile(r"<code>[^<]*</code>")
 LIST_INDENT = 2
 
 
@@ -50,3 +51,8 @@ def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
         return text
 
     return LINK.sub(without_outside, markdown)
+
+
+def on_page_content(html: str, **_: Any) -> str:
+    """Called by mkdocs with each page's body. In a table, a bar in code has a backslash, which GitHub leaves out."""
+    return INLINE_CODE.sub(lambda code: code[0].replace("\\|", "|"), html)

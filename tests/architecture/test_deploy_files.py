@@ -109,6 +109,7 @@ def test_the_image_has_the_torch_that_everything_is_tested_with(dockerfile: Dock
         r"^torch_version=(.+)$", (ROOT / "scripts/setup").read_text(encoding="utf-8"), re.M
     )
     assert f"TORCH_VERSION={tested}" in dockerfile.all("ARG")
+    assert set(re.findall(r"torch==([\d.]+)", (DEPLOY / "README.md").read_text(encoding="utf-8"))) == {tested}
 
 
 def test_the_image_starts_on_the_port_that_it_tells_of(dockerfile: Dockerfile) -> None:

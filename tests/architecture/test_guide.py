@@ -32,7 +32,7 @@ OTHERS = {
         "--server-pid",
         "--plot",
     ),  # scripts/
-    *("--gpus", "--restart", "--shm-size", "--target"),  # docker
+    *("--extra-index-url", "--gpus", "--restart", "--shm-size", "--target"),  # pip, docker
     *("--offline", "--strict"),  # systemd-analyze, kubernetes-validate
 }
 
