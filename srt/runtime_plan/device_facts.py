@@ -1,6 +1,7 @@
 """Ask the hardware once: `DeviceFacts`."""
 
 import os
+from collections.abc import Collection
 from pathlib import Path
 
 import psutil
@@ -13,6 +14,7 @@ from srt.util.cgroup import cpu_limit, memory_limit
 # The flags of processors that multiply bfloat16 in hardware: Intel and AMD, Arm.
 BF16_FLAGS = frozenset({"avx512_bf16", "amx_bf16", "bf16"})
 CPUINFO = Path("/proc/cpuinfo")
+TOPOLOGY = Path("/sys/devices/system/cpu")
 
 
 def find_device(asked: str) -> DeviceFacts:
@@ -30,6 +32,17 @@ def num_usable_cores() -> int:
     return cores if limit is None else min(cores, limit)
 
 
+def num_siblings(processors: Collection[int], num_usable: int, topology: Path = TOPOLOGY) -> int:
+    """Of `num_usable` of these processors, how many at least are second threads of a core that counts already."""
+    cores = set()
+    for processor in processors:
+        try:
+            cores.add((topology / f"cpu{processor}/topology/thread_siblings_list").read_text())
+        except OSError:
+            cores.add(str(processor))
+    return max(num_usable - len(cores), 0)
+
+
 def _cpu_facts() -> DeviceFacts:
     limit = memory_limit()
     installed = psutil.virtual_memory().total
@@ -39,6 +52,7 @@ def _cpu_facts() -> DeviceFacts:
         kind="cpu",
         name=lines.get("model name", "CPU"),
         num_cores=num_usable_cores(),
+        num_siblings=num_siblings(os.sched_getaffinity(0), num_usable_cores()),
         total_memory=installed if limit is None else min(installed, limit),
         has_bf16=not BF16_FLAGS.isdisjoint(flags),
         has_amx="amx_bf16" in flags,

@@ -24,9 +24,10 @@ class DeviceFacts:
 
     kind: str  # "cpu" or "cuda"
     name: str
-    num_cores: int
+    num_cores: int  # that this process may use
     total_memory: int
     has_bf16: bool
+    num_siblings: int = 0  # of them, those that are second threads of another one
     has_amx: bool = False  # multiplies whole tiles of bfloat16
     kernels: KernelFacts = NO_KERNELS
 

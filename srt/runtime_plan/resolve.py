@@ -20,7 +20,8 @@ POLICY_REASONS = {
     "lof": "longest answer first",
     "random": "in random order",
 }
-CORES_PER_FRONT_CORE = 8  # of so many cores, one is left to HTTP and detokenising
+# Of so many cores, one is left to HTTP and detokenising: of more where there are several processes for HTTP.
+CORES_PER_FRONT_CORE, CORES_PER_CORE_OF_FRONTS = 8, 4
 
 
 def resolve(args: ServerArgs, config: ModelConfig, facts: DeviceFacts, tp_size: int) -> RuntimePlan:
@@ -32,7 +33,9 @@ def resolve(args: ServerArgs, config: ModelConfig, facts: DeviceFacts, tp_size: 
     page_size, why_page = resolve_page_size(args.page_size)
     chunk, why_chunk = resolve_chunk(args.chunked_prefill_size, page_size, context_length, facts.kind)
     fraction, why_fraction = resolve_mem_fraction(args.mem_fraction_static, facts.kind)
-    threads, why_threads = resolve_threads(args.cpu_threads, facts.num_cores, tp_size * args.dp_size)
+    threads, why_threads = resolve_threads(
+        args.cpu_threads, facts, num_ranks=tp_size * args.dp_size, num_fronts=args.tokenizer_worker_num
+    )
     all_reduce, why_all_reduce = resolve_all_reduce(
         tp_size, facts, disable_custom=args.disable_custom_all_reduce
     )
@@ -154,15 +157,27 @@ def resolve_mem_fraction(asked: float | None, device: str) -> tuple[float, str]:
     return asked, "asked for by --mem-fraction-static"
 
 
-def resolve_threads(asked: int | None, num_cores: int, num_ranks: int) -> tuple[int, str]:
-    """Compute threads of one rank. More threads than cores would wait for each other at every layer."""
+def resolve_threads(
+    asked: int | None, facts: DeviceFacts, *, num_ranks: int, num_fronts: int
+) -> tuple[int, str]:
+    """Compute threads of one rank. More threads than cores would wait for each other at every layer.
+
+    The other processes get what they can fill, if there are enough: a core for each that serves HTTP, and one for the
+    detokenizer. Two threads of one core compute no more than one, so a core's second thread is theirs for nothing.
+    """
+    ranks = "one rank" if num_ranks == 1 else f"{num_ranks} ranks"
     if asked is not None:
         if asked < 1:
             raise StartupError(f"--cpu-threads must be at least 1, not {asked}")
-        return max(asked // num_ranks, 1), f"--cpu-threads {asked} shared among {num_ranks} ranks"
-    num_front = num_cores // CORES_PER_FRONT_CORE
-    threads = max((num_cores - num_front) // num_ranks, 1)
-    return threads, f"{num_cores} cores, {num_front} of them for the front, shared among {num_ranks} ranks"
+        return max(asked // num_ranks, 1), f"--cpu-threads {asked} for {ranks}"
+    cores_per_other = CORES_PER_FRONT_CORE if num_fronts == 1 else CORES_PER_CORE_OF_FRONTS
+    num_others = min(num_fronts + 1, facts.num_cores // cores_per_other)
+    kept_back = max(num_others, facts.num_siblings)
+    threads = max((facts.num_cores - kept_back) // num_ranks, 1)
+    others = f"{kept_back or 'none'} of them for HTTP and text"
+    if facts.num_siblings:
+        others += f", {facts.num_siblings} being second threads of a core"
+    return threads, f"{facts.num_cores} cores, {others}, the others for {ranks}"
 
 
 def resolve_all_reduce(tp_size: int, facts: DeviceFacts, *, disable_custom: bool) -> tuple[str, str]:

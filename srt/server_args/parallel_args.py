@@ -38,5 +38,7 @@ class ParallelArgs:
         help="Let ranks add up through gloo, over loopback, in place of shared memory, which needs the native kernels.",
     )
     cpu_threads: int | None = flag(
-        None, help="Compute threads of all ranks together on a CPU. Default: the cores there are."
+        None,
+        help="Compute threads of all ranks together on a CPU. Default: the cores that the server may use, without "
+        "second threads of a core; from 8 cores on less one or two for HTTP and text, or more with --tokenizer-worker-num.",
     )

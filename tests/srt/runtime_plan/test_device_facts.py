@@ -1,12 +1,13 @@
 """Facts of the machine that the tests run on."""
 
 import os
+from pathlib import Path
 
 import pytest
 import torch
 
 from srt.errors import StartupError
-from srt.runtime_plan.device_facts import find_device
+from srt.runtime_plan.device_facts import find_device, num_siblings
 
 
 def test_the_processor_is_described() -> None:
@@ -15,6 +16,18 @@ def test_the_processor_is_described() -> None:
     assert facts.name
     assert 1 <= facts.num_cores <= (os.cpu_count() or 1)
     assert facts.total_memory > 2**20
+    assert 0 <= facts.num_siblings < facts.num_cores
+
+
+def test_second_threads_of_a_core_are_counted(tmp_path: Path) -> None:
+    for processor in range(8):
+        folder = tmp_path / f"cpu{processor}/topology"
+        folder.mkdir(parents=True)
+        (folder / "thread_siblings_list").write_text(f"{processor % 4},{processor % 4 + 4}\n")
+    assert num_siblings(range(8), 8, tmp_path) == 4
+    assert num_siblings([0, 1, 5], 3, tmp_path) == 1
+    assert num_siblings(range(8), 3, tmp_path) == 0  # a quota leaves a core for each
+    assert num_siblings([8, 9], 2, tmp_path) == 0  # nothing is known of them
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")

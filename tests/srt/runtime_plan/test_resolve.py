@@ -107,6 +107,7 @@ def test_chunk_size(flags: dict[str, Any], expected: int, config: ModelConfig) -
         (16, 1, None, 14),  # two are left to the front
         (16, 3, None, 4),
         (16, 2, 8, 4),
+        (96, 1, None, 94),  # more than two the front could not fill
     ],
 )
 def test_threads_are_shared_among_ranks(
@@ -114,6 +115,36 @@ def test_threads_are_shared_among_ranks(
 ) -> None:
     facts = {"num_cores": num_cores}
     assert plan(config, tp_size=tp_size, facts=facts, cpu_threads=cpu_threads).num_threads == expected
+
+
+@pytest.mark.parametrize(
+    ("num_cores", "num_siblings", "num_fronts", "expected"),
+    [
+        (2, 0, 4, 2),  # too few to give one away
+        (4, 0, 2, 3),
+        (16, 0, 2, 13),  # two for HTTP, one for text
+        (16, 0, 8, 12),  # but no more than a quarter
+        (2, 1, 1, 1),  # two threads of one core
+        (16, 8, 1, 8),
+        (16, 3, 8, 12),
+    ],
+)
+def test_the_other_processes_have_cores_of_their_own_where_there_are_enough(
+    num_cores: int, num_siblings: int, num_fronts: int, expected: int, config: ModelConfig
+) -> None:
+    facts = {"num_cores": num_cores, "num_siblings": num_siblings}
+    assert plan(config, facts=facts, tokenizer_worker_num=num_fronts).num_threads == expected
+
+
+def test_it_is_said_what_the_cores_are_for(config: ModelConfig) -> None:
+    def why(**facts: int) -> str:
+        return plan(config, facts=facts).reasons["num_threads"]
+
+    assert why(num_cores=2) == "2 cores, none of them for HTTP and text, the others for one rank"
+    assert why(num_cores=8) == "8 cores, 1 of them for HTTP and text, the others for one rank"
+    assert why(num_cores=4, num_siblings=2) == (
+        "4 cores, 2 of them for HTTP and text, 2 being second threads of a core, the others for one rank"
+    )
 
 
 def test_longest_prefix_first_needs_a_prefix_cache(config: ModelConfig) -> None:
