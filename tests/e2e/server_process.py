@@ -21,6 +21,10 @@ import psutil
 
 START_DEADLINE_S = 180.0
 POLL_S = 0.05
+# Unless a test says otherwise: threads that wait for each other on a busy machine take five times the CPU of one.
+ONE_THREAD = ("--cpu-threads", "1")
+# For httpx: to read the certificates of the world takes 30 ms of a core, and clients are made by the hundred.
+WITHOUT_TLS = False
 
 
 def free_port() -> int:
@@ -47,12 +51,16 @@ class ServerProcess:
     def __init__(self, *flags: str, env: dict[str, str] | None = None, port: int | None = None) -> None:
         self.port = port or free_port()
         self.base_url = f"http://127.0.0.1:{self.port}"
+        # Every request has a connection of its own, so that none is open when a test counts them.
+        limits = httpx.Limits(max_keepalive_connections=0)
+        self.http = httpx.Client(base_url=self.base_url, timeout=120, verify=WITHOUT_TLS, limits=limits)
+        self._openai: openai.OpenAI | None = None
         self.tmpdir = Path(tempfile.mkdtemp(prefix="lockstep-e2e-"))
         # When nobody can ask for the log any more.
         weakref.finalize(self, shutil.rmtree, self.tmpdir, ignore_errors=True)
         self._log: IO[bytes] = (self.tmpdir / "server.log").open("wb")
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "launch_server", "--port", str(self.port), *flags],
+            [sys.executable, "-m", "launch_server", "--port", str(self.port), *ONE_THREAD, *flags],
             stdout=self._log,
             stderr=subprocess.STDOUT,
             # The sockets' private folder goes there too, so that a test can see whether it is left behind.
@@ -80,7 +88,7 @@ class ServerProcess:
 
     def is_healthy(self) -> bool:
         try:
-            return httpx.get(f"{self.base_url}/health", timeout=5).status_code == 200
+            return self.http.get("/health", timeout=5).status_code == 200
         except httpx.TransportError:
             return False
 
@@ -124,19 +132,27 @@ class ServerProcess:
                 for process in self.tree():
                     process.kill()
                 self.process.wait(20)
+        if self._openai is not None:
+            self._openai.close()
         self._log.close()
 
-    def client(self, **options: Any) -> openai.OpenAI:
-        return openai.OpenAI(base_url=f"{self.base_url}/v1", api_key="none", max_retries=0, **options)
+    def client(self) -> openai.OpenAI:
+        """The official client, one for all who ask."""
+        if self._openai is None:
+            http = openai.DefaultHttpxClient(verify=WITHOUT_TLS)
+            url = f"{self.base_url}/v1"
+            self._openai = openai.OpenAI(base_url=url, api_key="none", max_retries=0, http_client=http)
+        return self._openai
 
-    def async_client(self, **options: Any) -> openai.AsyncOpenAI:
-        return openai.AsyncOpenAI(base_url=f"{self.base_url}/v1", api_key="none", max_retries=0, **options)
+    def async_http(self, **options: Any) -> httpx.AsyncClient:
+        """For many requests at once."""
+        return httpx.AsyncClient(base_url=self.base_url, verify=WITHOUT_TLS, **{"timeout": 120, **options})
 
     def get(self, path: str) -> Any:
-        return httpx.get(f"{self.base_url}{path}", timeout=30).raise_for_status().json()
+        return self.http.get(path, timeout=30).raise_for_status().json()
 
     def post(self, path: str, body: Any) -> httpx.Response:
-        return httpx.post(f"{self.base_url}{path}", json=body, timeout=120)
+        return self.http.post(path, json=body)
 
     def generate(self, text: str | Sequence[int], **sampling: Any) -> str:
         """Greedy text of the native endpoint."""
@@ -146,7 +162,7 @@ class ServerProcess:
 
     def wait_until_idle(self) -> None:
         """Empties the cache: the flush waits for idleness itself, and says so when it did not come."""
-        response = httpx.post(f"{self.base_url}/flush_cache", params={"timeout": 60}, timeout=90)
+        response = self.http.post("/flush_cache", params={"timeout": 60})
         assert response.status_code == 200, response.text
 
     def used_tokens(self) -> int:

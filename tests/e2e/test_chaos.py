@@ -110,7 +110,7 @@ async def chaos(server: ServerProcess, num_requests: int) -> Counter[Ending]:
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
     async with (
         asyncio.timeout(120),
-        httpx.AsyncClient(base_url=server.base_url, timeout=120, limits=limits) as client,
+        server.async_http(limits=limits) as client,
     ):
         visits = [asyncio.create_task(Visitor(client, number).visit()) for number in range(num_requests)]
         await asyncio.sleep(ARRIVALS_S / 8)
@@ -121,7 +121,7 @@ async def chaos(server: ServerProcess, num_requests: int) -> Counter[Ending]:
 
 async def start_all_threads(server: ServerProcess) -> None:
     """Those of the tokenizer come with the first work that finds none free."""
-    async with httpx.AsyncClient(base_url=server.base_url, timeout=60) as client:
+    async with server.async_http() as client:
         body = {"prompt": "word " * 20_000}
         tokenize = (client.post("/tokenize", json=body) for _ in range(8))
         # These are refused for their length, but first they are tokenised.

@@ -6,7 +6,6 @@ import signal
 import threading
 from collections.abc import Iterator
 
-import httpx
 import psutil
 import pytest
 
@@ -15,10 +14,22 @@ from tests.e2e.server_process import ServerProcess
 LONG = {"model": "m", "prompt": "Once", "max_tokens": 3000, "ignore_eos": True, "stream": True}
 
 
+def start(tiny_model: str, *more: str) -> ServerProcess:
+    flags = ("--model-path", tiny_model, "--dtype", "float32", "--max-total-tokens", "8000")
+    return ServerProcess(*flags, *more)
+
+
 @pytest.fixture
 def server(request: pytest.FixtureRequest, tiny_model: str) -> Iterator[ServerProcess]:
-    flags = ("--model-path", tiny_model, "--dtype", "float32", "--max-total-tokens", "8000")
-    with ServerProcess(*flags, *getattr(request, "param", ())) as server:
+    """One that the test ends, whichever way."""
+    with start(tiny_model, *getattr(request, "param", ())) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def living(tiny_model: str) -> Iterator[ServerProcess]:
+    """One for all that a server outlives."""
+    with start(tiny_model) as server:
         yield server
 
 
@@ -29,7 +40,7 @@ def test_a_killed_child_ends_streams_with_an_error_and_the_server_with_a_code(
 ) -> None:
     tree = server.tree()
     events = []
-    with httpx.stream("POST", f"{server.base_url}/v1/completions", json=LONG, timeout=60) as response:
+    with server.http.stream("POST", "/v1/completions", json=LONG) as response:
         for line in filter(None, response.iter_lines()):
             events.append(line)
             if len(events) == 3:
@@ -50,7 +61,7 @@ def test_a_rank_that_stands_still_for_ever_ends_streams_with_an_error_and_the_se
 ) -> None:
     tree = server.tree()
     events = []
-    with httpx.stream("POST", f"{server.base_url}/v1/completions", json=LONG, timeout=60) as response:
+    with server.http.stream("POST", "/v1/completions", json=LONG) as response:
         for line in filter(None, response.iter_lines()):
             events.append(line)
             if len(events) == 3:
@@ -66,7 +77,7 @@ def test_a_rank_that_stands_still_for_ever_ends_streams_with_an_error_and_the_se
 def test_sigterm_lets_a_running_request_finish_and_exits_with_0(server: ServerProcess) -> None:
     body = {**LONG, "max_tokens": 400}
     lines = []
-    with httpx.stream("POST", f"{server.base_url}/v1/completions", json=body, timeout=60) as response:
+    with server.http.stream("POST", "/v1/completions", json=body) as response:
         for line in filter(None, response.iter_lines()):
             lines.append(line)
             if len(lines) == 3:
@@ -81,7 +92,7 @@ def test_sigterm_lets_a_running_request_finish_and_exits_with_0(server: ServerPr
 def test_the_drain_has_an_end(server: ServerProcess) -> None:
     body = {**LONG, "max_tokens": 6000}
     lines = []
-    with httpx.stream("POST", f"{server.base_url}/v1/completions", json=body, timeout=60) as response:
+    with server.http.stream("POST", "/v1/completions", json=body) as response:
         for line in filter(None, response.iter_lines()):
             lines.append(line)
             if len(lines) == 3:
@@ -90,39 +101,40 @@ def test_the_drain_has_an_end(server: ServerProcess) -> None:
     assert server.wait(timeout_s=30) == 0
 
 
-def test_an_idle_server_exits_with_0_and_leaves_nothing(server: ServerProcess) -> None:
-    tree = server.tree()
-    assert server.terminate() == 0
-    _, alive = psutil.wait_procs(tree, timeout=5)
-    assert alive == []
-    assert server.leftovers() == []
-
-
 def test_a_second_server_on_the_same_port_says_so_and_does_not_harm_the_first(
-    server: ServerProcess, tiny_model: str
+    living: ServerProcess, tiny_model: str
 ) -> None:
-    second = ServerProcess("--model-path", tiny_model, "--port", str(server.port))
+    second = ServerProcess("--model-path", tiny_model, "--port", str(living.port))
     assert second.wait() != 0
-    assert str(server.port) in second.log()
+    assert str(living.port) in second.log()
     second.stop()
-    assert server.is_healthy()
+    assert living.is_healthy()
 
 
-def test_idle_processes_use_no_cpu(server: ServerProcess) -> None:
+def test_idle_processes_use_no_cpu(living: ServerProcess) -> None:
     """Not a timing: CPU seconds over an interval in which a spinning loop would burn all of it."""
-    tree = server.tree()
+    tree = living.tree()
     before = [sum(process.cpu_times()[:2]) for process in tree]
     threading.Event().wait(3.0)
     after = [sum(process.cpu_times()[:2]) for process in tree]
     assert max(b - a for a, b in zip(before, after, strict=True)) < 1.0
 
 
-def test_a_disconnect_frees_the_slots(server: ServerProcess) -> None:
+def test_a_disconnect_frees_the_slots(living: ServerProcess) -> None:
     body = {**LONG, "max_tokens": 6000}
-    with httpx.stream("POST", f"{server.base_url}/v1/completions", json=body, timeout=60) as response:
+    with living.http.stream("POST", "/v1/completions", json=body) as response:
         next(response.iter_lines())
     # An idle server would take 6,000 more steps to get here if nobody had noticed.
-    response = httpx.post(f"{server.base_url}/flush_cache", params={"timeout": 5}, timeout=30)
+    response = living.http.post("/flush_cache", params={"timeout": 5})
     assert response.status_code == 200, response.text
-    assert server.used_tokens() == 0
-    assert os.path.exists(f"/proc/{server.process.pid}")
+    assert living.used_tokens() == 0
+    assert os.path.exists(f"/proc/{living.process.pid}")
+
+
+def test_an_idle_server_exits_with_0_and_leaves_nothing(living: ServerProcess) -> None:
+    """The others' server: this comes last."""
+    tree = living.tree()
+    assert living.terminate() == 0
+    _, alive = psutil.wait_procs(tree, timeout=5)
+    assert alive == []
+    assert living.leftovers() == []

@@ -107,7 +107,7 @@ async def streams_while_one_dies(server: ServerProcess, victim: str) -> dict[int
         await begun.wait()
         server.child(victim).kill()
 
-    async with httpx.AsyncClient(base_url=server.base_url, timeout=120) as client:
+    async with server.async_http() as client:
         first, second, _ = await asyncio.gather(stream(client, 0), stream(client, 1), kill())
     return {0: first, 1: second}
 

@@ -2,6 +2,7 @@
 
 import json
 import math
+import socket
 from collections.abc import Iterator
 
 import httpx
@@ -22,9 +23,19 @@ GUIDE = [
 
 
 @pytest.fixture(scope="module")
-def server(tiny_model: str) -> Iterator[ServerProcess]:
+def service_manager(tmp_path_factory: pytest.TempPathFactory) -> Iterator[socket.socket]:
+    """What systemd listens with."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
+        listener.bind(str(tmp_path_factory.mktemp("manager") / "notify"))
+        listener.settimeout(10)
+        yield listener
+
+
+@pytest.fixture(scope="module")
+def server(tiny_model: str, service_manager: socket.socket) -> Iterator[ServerProcess]:
     with ServerProcess(
-        "--model-path", tiny_model, "--dtype", "float32", "--max-total-tokens", "20000"
+        *("--model-path", tiny_model, "--dtype", "float32", "--max-total-tokens", "20000"),
+        env={"NOTIFY_SOCKET": service_manager.getsockname()},
     ) as server:
         yield server
 
@@ -156,3 +167,12 @@ def test_what_the_guide_shows_works_as_it_stands(
         url, headers, body = read_curl(code)
         asked = httpx.request("POST" if body else "GET", url, headers=headers, content=body, timeout=60)
         assert asked.raise_for_status().json()
+
+
+def test_a_service_manager_is_told_when_it_serves_and_when_it_stops(
+    server: ServerProcess, service_manager: socket.socket
+) -> None:
+    """The last one here: it ends the server."""
+    assert service_manager.recv(100) == b"READY=1"
+    assert server.terminate() == 0
+    assert service_manager.recv(100) == b"STOPPING=1"

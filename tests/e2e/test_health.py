@@ -3,7 +3,6 @@
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
-import httpx
 import psutil
 import pytest
 
@@ -31,7 +30,7 @@ def test_whoever_hangs_is_named_and_the_server_ends_with_a_code(victim: str) -> 
 
 def test_a_hung_scheduler_is_seen_by_health_and_ends_streams_with_an_error() -> None:
     with ServerProcess(*WATCHED) as server:
-        with httpx.stream("POST", f"{server.base_url}/v1/completions", json=LONG, timeout=60) as response:
+        with server.http.stream("POST", "/v1/completions", json=LONG, timeout=60) as response:
             lines = response.iter_lines()
             next(lines)
             server.child("scheduler").suspend()
@@ -67,7 +66,7 @@ def test_checks_while_the_engine_stands_still_do_not_pile_up_and_a_full_server_a
 
 
 def _stream_until(server: ServerProcess, leave: threading.Event) -> None:
-    with httpx.stream("POST", f"{server.base_url}/v1/completions", json=LONG, timeout=60) as response:
+    with server.http.stream("POST", "/v1/completions", json=LONG, timeout=60) as response:
         for _ in response.iter_lines():
             if leave.is_set():
                 return

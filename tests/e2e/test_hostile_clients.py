@@ -22,7 +22,7 @@ ROUTES = ("/v1/completions", "/v1/chat/completions", "/generate")
 
 @pytest.fixture(scope="module")
 def calm_server(tiny_model: str) -> Iterator[tuple[ServerProcess, str]]:
-    flags = ("--model-path", tiny_model, "--dtype", "float32", "--cpu-threads", "1")
+    flags = ("--model-path", tiny_model, "--dtype", "float32")
     small = ("--max-total-tokens", "700", "--page-size", "4", "--chunked-prefill-size", "64")
     with ServerProcess(*flags, *small) as server:
         yield server, server.generate(PROBE, max_new_tokens=20)
@@ -125,7 +125,7 @@ def test_who_had_to_give_way_says_what_it_says_alone(server: ServerProcess) -> N
         return str(response.json()["choices"][0]["text"])
 
     async def both_ways() -> tuple[list[str], list[str]]:
-        async with httpx.AsyncClient(base_url=server.base_url, timeout=120) as client:
+        async with server.async_http() as client:
             alone = [await ask(client, body) for body in bodies]
             return alone, await asyncio.gather(*(ask(client, body) for body in bodies))
 
@@ -159,7 +159,7 @@ def test_requests_of_one_name_are_aborted_and_flushed_around_and_each_gets_its_e
 
     async def storm() -> None:
         limits = httpx.Limits(max_connections=300)
-        async with httpx.AsyncClient(base_url=server.base_url, timeout=60, limits=limits) as client:
+        async with server.async_http(limits=limits) as client:
             await asyncio.gather(*(one(client, number) for number in range(60)))
 
     asyncio.run(storm())
@@ -214,7 +214,7 @@ def test_a_stream_says_what_the_whole_answer_says_whatever_stops_it(server: Serv
             assert not any(stop in choice["text"] for stop in body.get("stop", []))
 
     async def storm() -> None:
-        async with httpx.AsyncClient(base_url=server.base_url, timeout=120) as client:
+        async with server.async_http() as client:
             await asyncio.gather(*(one(client, seed) for seed in range(40)))
 
     asyncio.run(storm())

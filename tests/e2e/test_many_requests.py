@@ -78,7 +78,7 @@ def test_after_a_storm_all_memory_is_back_and_the_probe_says_its_old_text(server
     (load,) = server.get("/v1/loads")["loads"]
     assert (load["num_running_reqs"], load["num_waiting_reqs"], load["num_used_tokens"]) == (0, 0, 0)
     # A flush hands every cached slot back; the scheduler's own idle check would log a difference.
-    assert httpx.post(f"{server.base_url}/flush_cache", timeout=30).status_code == 200
+    assert server.http.post("/flush_cache").status_code == 200
     assert server.generate(PROBE, max_new_tokens=20) == before
     assert "books" not in server.log()
     assert "Traceback" not in server.log()

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 
-import httpx
 import pytest
 
 from tests.e2e.server_process import ServerProcess
@@ -165,4 +164,4 @@ def test_processes_carry_their_names(server: ServerProcess) -> None:
 
 def test_nothing_is_held_when_all_is_answered(server: ServerProcess) -> None:
     assert server.used_tokens() == 0
-    assert httpx.post(f"{server.base_url}/flush_cache", timeout=30).status_code == 200
+    assert server.http.post("/flush_cache").status_code == 200

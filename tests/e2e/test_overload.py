@@ -22,7 +22,7 @@ def server(tiny_model: str) -> Iterator[ServerProcess]:
 def test_what_the_queue_does_not_hold_gets_a_503(server: ServerProcess, stream: bool) -> None:
     async def burst() -> list[httpx.Response]:
         body = {"model": "m", "prompt": "a b c", "max_tokens": 200, "ignore_eos": True, "stream": stream}
-        async with httpx.AsyncClient(base_url=server.base_url, timeout=120) as client:
+        async with server.async_http() as client:
             return await asyncio.gather(*(client.post("/v1/completions", json=body) for _ in range(40)))
 
     responses = asyncio.run(burst())
@@ -62,7 +62,7 @@ def test_a_huge_prompt_does_not_stop_another_stream(server: ServerProcess) -> No
     """While a 5 MB prompt is being refused, a stream that started before goes on."""
 
     async def both() -> tuple[list[str], int]:
-        async with httpx.AsyncClient(base_url=server.base_url, timeout=120) as client:
+        async with server.async_http() as client:
             body = {"model": "m", "prompt": "go", "max_tokens": 300, "ignore_eos": True, "stream": True}
             order: list[str] = []
 

@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.e2e.server_process import ServerProcess
+from tests.e2e.server_process import WITHOUT_TLS, ServerProcess
 
 PAGE_SIZES = (1, 16, 64)
 
@@ -29,7 +29,7 @@ def empty_cache(server: ServerProcess) -> None:
 
 
 def flush(server: ServerProcess, timeout: float = 0) -> httpx.Response:
-    return httpx.post(f"{server.base_url}/flush_cache", params={"timeout": timeout}, timeout=60)
+    return server.http.post("/flush_cache", params={"timeout": timeout})
 
 
 def prompt(number: int, length: int) -> list[int]:
@@ -176,7 +176,7 @@ class RunningRequest:
 
     def __init__(self, server: ServerProcess, **fields: Any) -> None:
         body = {"model": "m", "prompt": prompt(9, 10), "max_tokens": 3000, "ignore_eos": True, "stream": True}
-        self._client = httpx.Client(base_url=server.base_url, timeout=60)
+        self._client = httpx.Client(base_url=server.base_url, timeout=60, verify=WITHOUT_TLS)
         self._stream = self._client.stream("POST", "/v1/completions", json=body | fields)
 
     def __enter__(self) -> "RunningRequest":

@@ -26,9 +26,7 @@ def events(response: httpx.Response) -> Iterator[str]:
 
 
 def stream(server: ServerProcess, body: dict[str, Any]) -> Any:
-    return httpx.stream(
-        "POST", f"{server.base_url}/v1/completions", json={**body, "stream": True}, timeout=60
-    )
+    return server.http.stream("POST", "/v1/completions", json={**body, "stream": True})
 
 
 def test_an_answer_that_takes_longer_than_its_client_allows_is_a_504(server: ServerProcess) -> None:

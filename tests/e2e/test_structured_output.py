@@ -9,7 +9,6 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-import httpx
 import jsonschema
 import pytest
 
@@ -111,7 +110,7 @@ def test_a_bad_grammar_is_a_400_that_names_its_field(
 
 def test_a_hostile_grammar_is_a_400_in_time_and_nobody_else_notices(server: ServerProcess) -> None:
     async def all_at_once() -> None:
-        async with httpx.AsyncClient(base_url=server.base_url, timeout=120) as client:
+        async with server.async_http() as client:
             hostile = [
                 asyncio.create_task(
                     client.post(
@@ -160,7 +159,7 @@ def bodies() -> list[dict[str, Any]]:
 
 
 async def ask_all(server: ServerProcess) -> list[list[int]]:
-    async with httpx.AsyncClient(base_url=server.base_url, timeout=120) as client:
+    async with server.async_http() as client:
         responses = await asyncio.gather(*(client.post("/generate", json=body) for body in bodies()))
     assert all(response.status_code == 200 for response in responses), [r.text for r in responses]
     return [response.json()["output_ids"] for response in responses]

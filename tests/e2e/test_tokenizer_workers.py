@@ -1,6 +1,7 @@
 """Several processes that serve HTTP on one port: who gets which connection; a client cannot tell them apart."""
 
 import json
+import re
 import signal
 import threading
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ import psutil
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.e2e.server_process import ServerProcess
+from tests.e2e.server_process import WITHOUT_TLS, ServerProcess
 
 KEY = {"Authorization": "Bearer key"}
 LONG = {"text": "Once", "sampling_params": {"max_new_tokens": 3000, "ignore_eos": True}, "stream": True}
@@ -39,7 +40,9 @@ def connected(server: ServerProcess, num_clients: int) -> Iterator[list[httpx.Cl
     """Clients that keep their connections, each of which has been used."""
     with ExitStack() as stack:
         clients = [
-            stack.enter_context(httpx.Client(base_url=server.base_url, headers=KEY, timeout=60))
+            stack.enter_context(
+                httpx.Client(base_url=server.base_url, headers=KEY, timeout=60, verify=WITHOUT_TLS)
+            )
             for _ in range(num_clients)
         ]
         for client in clients:
@@ -141,6 +144,41 @@ def test_any_worker_tells_the_metrics_of_all(shared: ServerProcess) -> None:
             assert grown["sglang:time_to_first_token_seconds_count"] == 2
             up = {key: value for key, value in now.items() if key[0] == "lockstep_replica_up"}
             assert list(up.values()) == [1.0, 1.0]
+
+
+def test_forms_are_kept_whoever_answers_and_an_abort_and_a_flush_reach_all(shared: ServerProcess) -> None:
+    with connected(shared, 3) as clients:
+        before = series(clients[0])
+        short = {"max_new_tokens": 20, "temperature": 1, "regex": "[a-f]{5}"}
+        for client in clients[:2]:
+            for dp_rank in (0, 1):
+                body = {"text": "Once", "sampling_params": short, "routed_dp_rank": dp_rank}
+                answer = client.post("/generate", json=body).raise_for_status().json()
+                assert re.fullmatch("[a-f]{5}", answer["text"])
+                assert answer["meta_info"]["dp_rank"] == dp_rank
+        long = {"max_new_tokens": 3000, "regex": "[a-f]{3000}"}
+        with streams(clients[:2], rid="formed", sampling_params=long) as both:
+            clients[2].post("/abort_request", json={"rid": "formed"}).raise_for_status()
+            for lines in both:
+                last = last_event(lines)
+                assert last["meta_info"]["finish_reason"]["type"] == "abort"
+                assert re.fullmatch("[a-f]+", last["text"])
+        assert clients[2].post("/flush_cache", params={"timeout": 30}).status_code == 200
+        for dp_rank in (0, 1):
+            body = {"text": "Once", "sampling_params": short, "routed_dp_rank": dp_rank}
+            answer = clients[2].post("/generate", json=body).raise_for_status().json()
+            assert answer["meta_info"]["cached_tokens"] == 0
+        for client in clients:
+            now = series(client)
+            grown = {
+                key[0]: value - before[key]
+                for key, value in now.items()
+                if "grammar" in key[0] and key in before
+            }
+            assert grown["sglang:num_grammar_total"] == 8
+            # Each of two workers compiled each of two forms once.
+            assert grown["sglang:num_grammar_cache_hit_total"] == 4
+            assert grown["sglang:num_grammar_queue_reqs"] == 0
 
 
 def test_what_runs_may_finish_on_every_worker_and_then_all_end(own: ServerProcess) -> None:
