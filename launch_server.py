@@ -93,10 +93,12 @@ def main() -> int:
     from srt.observability.log_stream import hold_standard_streams
     from srt.observability.logging import configure_logging
     from srt.server_args.cli import parse_args
+    from srt.util.descriptor_limit import raise_descriptor_limit
 
     hold_standard_streams()
     args = parse_args()
     configure_logging("main", args.log_level, args.log_format)
+    raise_descriptor_limit()
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         with claim_what_is_needed(args) as sock:

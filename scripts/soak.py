@@ -1,50 +1,47 @@
 """Load a server with everything that clients do, for a while, and see that it is afterwards as it was before.
 
     .venv/bin/python scripts/soak.py --minutes 5
-    .venv/bin/python scripts/soak.py --minutes 60 --flag=--model-path=/models/Qwen3-0.6B
+    .venv/bin/python scripts/soak.py --minutes 60 --report ~/soak --flag=--model-path=/models/Qwen3-0.6B
 
-Starts a server of its own, with made-up answers unless `--flag` names a model. After a warm-up and after the soak
-itself it waits until nothing is open, and compares: memory, descriptors and threads of each process, the scheduler's
-books, the text of a probe. Prints a table; exit code 1 if anything has grown beyond its limit, or any client saw what
-it should not.
+Starts a server of its own, with made-up answers unless `--flag` names a model. What is filled once, like the
+tokenizer's memory of 10,000 words, is filled first, and the load runs until no process grows any more. Then it counts:
+memory at the end of the run against its beginning; and, before and behind it, when nothing is open, descriptors of
+each process, the scheduler's books, the text of a probe. Prints a table; `--report` draws the curves. Exit code 1 if
+anything has grown beyond its limit, or any client saw what it should not.
 """
 
 import argparse
 import asyncio
-import json
+import random
+import resource
+import string
 import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
-from urllib.request import Request, urlopen
-
-import psutil
+from pathlib import Path
 
 from bench_server import OwnServer, own_server
 from soak_traffic import IdleConnections, Traffic
+from soak_watch import MIB, Growth, ProcessSize, Sample, call, growths, sizes_of, watch, write_report
 
+NUM_FRONTS = 2
 DEFAULT_FLAGS = (
-    *("--load-format", "mock", "--mock-step-ms", "5", "--tokenizer-worker-num", "2"),
+    *("--load-format", "mock", "--mock-step-ms", "5", "--tokenizer-worker-num", str(NUM_FRONTS)),
     *("--max-running-requests", "32", "--max-queued-requests", "32", "--max-total-tokens", "20000"),
+    *("--http-read-timeout", "5"),
 )
 LONGEST_MINUTES = 24 * 60
-# Allocators keep a little more or less from one moment to the next.
-SLACK_BYTES = 3 * 2**20
 SLACK_DESCRIPTORS = 3
-# It is warm when nobody grows by this share in such a time. Caches of the front are full after 20,000 requests or so.
-SETTLED, WARM_UP_S, MAX_WARM_UPS = 0.005, 120.0, 10
+# More than the tokenizer remembers.
+NUM_WORDS = 12_000
+WARM_UP_S, MAX_WARM_UPS = 60.0, 10
+# It is warm when nobody has grown by this share in such a time.
+SETTLED = 0.01
 PROBE = {"text": "The river", "sampling_params": {"temperature": 0, "max_new_tokens": 24, "ignore_eos": True}}
 MUST_BE_ZERO = ("num_running_reqs", "num_waiting_reqs", "num_used_tokens", "num_ledger_repairs")
-
-
-@dataclass(frozen=True)
-class ProcessSize:
-    """One process, at rest."""
-
-    num_bytes: int  # that are its own
-    num_descriptors: int
-    num_threads: int
+# Those of the sockets that are neither idle nor at work.
+SPARE_DESCRIPTORS = 500
 
 
 @dataclass(frozen=True)
@@ -54,14 +51,6 @@ class Rest:
     sizes: dict[str, ProcessSize]
     probe: str
     books: dict[str, int]
-
-
-def call(server: OwnServer, path: str, body: Any = None) -> Any:
-    """A request that must succeed."""
-    data = None if body is None else json.dumps(body).encode()
-    request = Request(f"{server.url}{path}", data, {"Content-Type": "application/json"})
-    with urlopen(request, timeout=120) as response:
-        return json.load(response)
 
 
 def come_to_rest(server: OwnServer) -> Rest:
@@ -81,41 +70,35 @@ def come_to_rest(server: OwnServer) -> Rest:
     return Rest(sizes_of(server), probe, books)
 
 
-def sizes_of(server: OwnServer) -> dict[str, ProcessSize]:
-    """Each process by its title; compilers of grammars come and go."""
-    main = psutil.Process(server.pid)
-    sizes = {}
-    for process in [main, *main.children(recursive=True)]:
-        title = "main" if process.pid == main.pid else " ".join(process.cmdline())[:40].strip()
-        if title.startswith("lockstep::") or process.pid == main.pid:
-            memory = process.memory_full_info().uss
-            sizes[title] = ProcessSize(memory, process.num_fds(), process.num_threads())
-    return sizes
+def fill_memories(server: OwnServer, seed: int) -> None:
+    """Let each process that tokenises see more words than it will ever remember."""
+    draw = random.Random(seed)
+    words = " ".join("".join(draw.choices(string.ascii_lowercase, k=9)) for _ in range(NUM_WORDS))
+    for _ in range(4 * NUM_FRONTS):  # connections go to the fronts in turns
+        call(server, "/tokenize", {"prompt": words})
 
 
 def is_settled(earlier: Rest, now: Rest) -> bool:
     """Whether no process grows any more as it does while its caches fill."""
     return all(
-        title in earlier.sizes and size.num_bytes < earlier.sizes[title].num_bytes * (1 + SETTLED)
+        title in earlier.sizes
+        and not Growth(earlier.sizes[title].num_bytes, size.num_bytes).is_more_than(SETTLED)
         for title, size in now.sizes.items()
     )
 
 
-def _num_bytes(size: ProcessSize) -> int:
-    return size.num_bytes
-
-
-def breaches(before: Rest, after: Rest, *, max_growth: float) -> Iterator[str]:
+def breaches(
+    before: Rest, after: Rest, grown: Sequence[tuple[str, Growth]], *, max_growth: float
+) -> Iterator[str]:
     """What is not as it was."""
     for title in sorted(before.sizes.keys() - after.sizes.keys()):
         yield f"{title} is gone"
+    for title, growth in grown:
+        if growth.is_more_than(max_growth):
+            yield f"{title} has grown from {growth.begun / MIB:.1f} to {growth.ended / MIB:.1f} MiB"
     for title, size in after.sizes.items():
         old = before.sizes.get(title)
-        if old is None:
-            continue  # a grammar compiler that nobody had needed before
-        if size.num_bytes > old.num_bytes * (1 + max_growth) + SLACK_BYTES:
-            yield f"{title} has grown from {old.num_bytes / 2**20:.1f} to {size.num_bytes / 2**20:.1f} MiB"
-        if size.num_descriptors > old.num_descriptors + SLACK_DESCRIPTORS:
+        if old is not None and size.num_descriptors > old.num_descriptors + SLACK_DESCRIPTORS:
             yield f"{title} has {size.num_descriptors} descriptors open, {old.num_descriptors} before"
     for name, value in after.books.items():
         if value:
@@ -124,50 +107,73 @@ def breaches(before: Rest, after: Rest, *, max_growth: float) -> Iterator[str]:
         yield f"the probe says {after.probe!r}, and said {before.probe!r}"
 
 
-def render(before: Rest, after: Rest, traffic: Traffic) -> str:
-    """The table."""
+def render(before: Rest, after: Rest, grown: Sequence[tuple[str, Growth]], traffic: Traffic) -> str:
+    """The tables."""
     lines = [
-        f"{'process':40} {'MiB before':>11} {'after':>8} {'growth':>8}   {'descriptors':>12}   {'threads':>8}"
+        "| process | MiB, first fifth | last fifth | growth | descriptors before, after | threads |",
+        "|---|--:|--:|--:|--:|--:|",
     ]
-    for title, size in after.sizes.items():
-        old = before.sizes.get(title, size)
-        growth = size.num_bytes / old.num_bytes - 1
-        lines.append(
-            f"{title:40} {old.num_bytes / 2**20:11.1f} {size.num_bytes / 2**20:8.1f} {growth:8.1%}   "
-            f"{old.num_descriptors:5} -> {size.num_descriptors:3}   {old.num_threads:3} -> {size.num_threads}"
-        )
-    lines += [f"  {count:8,} {outcome}" for outcome, count in sorted(traffic.seen.items())]
+    for title, growth in grown:
+        old, new = (rest.sizes.get(title) for rest in (before, after))
+        if old is not None and new is not None:
+            lines.append(
+                f"| {title} | {growth.begun / MIB:.1f} | {growth.ended / MIB:.1f} | {growth.share:+.1%} "
+                f"| {old.num_descriptors}, {new.num_descriptors} | {old.num_threads}, {new.num_threads} |"
+            )
+    lines += ["", "| what clients did, and saw | times |", "|---|--:|"]
+    lines += [f"| {outcome} | {count:,} |" for outcome, count in sorted(traffic.seen.items())]
     return "\n".join(lines)
 
 
-async def soak(server: OwnServer, options: argparse.Namespace) -> tuple[Rest, Rest, Traffic]:
+@dataclass(frozen=True)
+class Soaked:
+    """What came of it."""
+
+    before: Rest
+    after: Rest
+    samples: Sequence[Sample]
+    traffic: Traffic
+    num_idle: int
+    num_reopened: int
+
+
+async def soak(server: OwnServer, options: argparse.Namespace) -> Soaked:
     """Warm up, look, load it, look again."""
+    seconds = 60.0 * options.minutes
     idle = IdleConnections(server.host, server.port, options.idle_connections)
     address = server.url, server.host, server.port
+    samples: list[Sample] = []
+    await asyncio.to_thread(fill_memories, server, options.seed)
 
-    async def load(seconds: float, seed: int) -> Traffic:
+    async def load(for_s: float, seed: int, samples: list[Sample], idle: IdleConnections) -> Traffic:
         traffic = Traffic(*address, seed=seed, concurrency=options.concurrency)
-        holding = asyncio.create_task(idle.hold())
-        await traffic.run(seconds, options.max_requests)
-        holding.cancel()
-        await asyncio.wait({holding})
+        beside = [asyncio.create_task(idle.hold()), asyncio.create_task(watch(server, for_s, samples))]
+        await traffic.run(for_s, options.max_requests)
+        for task in beside:
+            if task.done():
+                task.result()
+            task.cancel()
+        await asyncio.wait(beside)
         return traffic
 
-    seconds = 60.0 * options.minutes
     before = None
     for number in range(MAX_WARM_UPS):
-        await load(min(seconds, WARM_UP_S), options.seed - 1 - number)
+        await load(min(seconds, WARM_UP_S), options.seed - 1 - number, [], idle)
         earlier, before = before, await asyncio.to_thread(come_to_rest, server)
-        print(
-            f"warm-up {number + 1}: {sum(map(_num_bytes, before.sizes.values())) / 2**20:.1f} MiB",
-            file=sys.stderr,
-        )
+        say(f"warm-up {number + 1}: {sum(size.num_bytes for size in before.sizes.values()) / MIB:.1f} MiB")
         if earlier is not None and is_settled(earlier, before):
             break
     assert before is not None
-    print(f"warm; now {options.minutes:g} minutes", file=sys.stderr)
-    traffic = await load(seconds, options.seed)
-    return before, await asyncio.to_thread(come_to_rest, server), traffic
+    say(f"warm; now {options.minutes:g} minutes")
+    idle.num_reopened = 0
+    traffic = await load(seconds, options.seed, samples, idle)
+    after = await asyncio.to_thread(come_to_rest, server)
+    return Soaked(before, after, samples, traffic, options.idle_connections, idle.num_reopened)
+
+
+def say(what: str) -> None:
+    """To whoever waits."""
+    print(what, file=sys.stderr, flush=True)
 
 
 def parse_options(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -178,31 +184,56 @@ def parse_options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--minutes", type=float, default=5.0)
     parser.add_argument("--max-requests", type=int, default=1_000_000)
     parser.add_argument("--concurrency", type=int, default=48)
-    parser.add_argument("--idle-connections", type=int, default=200)
+    parser.add_argument("--idle-connections", type=int, default=2000)
     parser.add_argument("--max-growth", type=float, default=0.02, help="Share by which memory may grow.")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--flag", action="append", help="Of the server, in place of the usual ones.")
+    parser.add_argument("--report", type=Path, help="Folder for the tables and curves.")
     options = parser.parse_args(argv)
     if not 0 < options.minutes <= LONGEST_MINUTES:
         parser.error(f"--minutes must be between 0 and {LONGEST_MINUTES}")
     return options
 
 
+def allow_descriptors(num_connections: int) -> None:
+    """As many as that needs, if the system lets us."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = num_connections + SPARE_DESCRIPTORS
+    if hard != resource.RLIM_INFINITY and wanted > hard:
+        raise SystemExit(f"--idle-connections: {wanted} descriptors are needed, {hard} allowed (ulimit -Hn)")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, wanted), hard))
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Exit code 1 on a breach."""
     options = parse_options(argv)
+    allow_descriptors(options.idle_connections)
+    begun = time.monotonic()
     with own_server([*(options.flag or DEFAULT_FLAGS), "--log-level", "warning"]) as server:
-        before, after, traffic = asyncio.run(soak(server, options))
-        found = list(breaches(before, after, max_growth=options.max_growth))
-        found += [f"a client saw: {surprise}" for surprise in traffic.surprises[:10]]
+        soaked = asyncio.run(soak(server, options))
         log = server.log_text()
+    grown = list(growths(soaked.samples))
+    found = list(breaches(soaked.before, soaked.after, grown, max_growth=options.max_growth))
+    found += [f"a client saw: {surprise}" for surprise in soaked.traffic.surprises[:10]]
     if "Traceback" in log:
         found.append("there is a traceback in the log")
-    print(render(before, after, traffic))
-    for breach in found:
-        print(f"BREACH  {breach}")
+    text = "\n".join(
+        [
+            f"{options.minutes:g} minutes after the warm-up, {sum(soaked.traffic.seen.values()):,} clients, "
+            f"{options.concurrency} at once, beside {soaked.num_idle:,} idle connections "
+            f"({soaked.num_reopened:,} opened again after the server had closed them).",
+            "",
+            render(soaked.before, soaked.after, grown, soaked.traffic),
+            "",
+            "\n".join(f"**BREACH** {breach}" for breach in found) or "Nothing is otherwise than before.",
+        ]
+    )
+    print(text)
+    say(f"{time.monotonic() - begun:.0f} s in all")
+    if options.report is not None:
+        write_report(options.report, text, soaked.samples)
     if found:
-        print(f"the log's end:\n{log[-3000:]}", file=sys.stderr)
+        say(f"the log's end:\n{log[-3000:]}")
     return int(bool(found))
 
 

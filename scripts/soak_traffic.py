@@ -9,15 +9,13 @@ from typing import Any
 
 import httpx
 
+from soak_rude import RudeClients, Unexpected
+
 WORDS = ("time", "river", "house", "light", "stone", "paper", "north", "wheel", "music", "bread")
 BURST = 48
-SLOW_READ_BYTES, SLOW_PAUSE_S = 200, 0.02
+AT_ONCE = 50  # idle connections that are being opened
 REFUSED = 503
 FORMS = ("[ab]{4,20}", "(yes|no|maybe)", "[0-9]{3}-[0-9]{4}", '\\{"n": [0-9]{1,5}\\}')
-
-
-class Unexpected(Exception):
-    """Something that no client should see."""
 
 
 class Traffic:
@@ -26,7 +24,7 @@ class Traffic:
     def __init__(self, url: str, host: str, port: int, *, seed: int, concurrency: int) -> None:
         self.seen: Counter[str] = Counter()
         self.surprises: list[str] = []
-        self._url, self._host, self._port = url, host, port
+        self._url = url
         self._draw = random.Random(seed)
         self._concurrency = concurrency
         kinds: dict[Callable[[httpx.AsyncClient], Awaitable[str]], int] = {
@@ -34,14 +32,19 @@ class Traffic:
             self._completion_stream: 25,
             self._generate: 15,
             self._leaves: 15,
-            self._reads_slowly: 5,
             self._bad_body: 8,
-            self._stops_in_mid_body: 4,
             self._form: 5,
             self._aborted: 4,
             self._burst: 1,
         }
-        self._kinds, self._weights = list(kinds), list(kinds.values())
+        rude = RudeClients(
+            host, port, self._draw, lambda **fields: self._body(prompt=self._prompt(), **fields)
+        )
+        self._kinds: list[tuple[str, Callable[[httpx.AsyncClient], Awaitable[str]]]] = [
+            *((kind.__name__.strip("_"), kind) for kind in kinds),
+            *((kind.__name__, _without_library(kind)) for kind in rude.kinds),
+        ]
+        self._weights = [*kinds.values(), *rude.kinds.values()]
 
     async def run(self, seconds: float, max_requests: int) -> None:
         """Until the time is over or so many were sent; returns when the last has had its end."""
@@ -62,8 +65,7 @@ class Traffic:
                     tasks.create_task(work())
 
     async def _one(self, client: httpx.AsyncClient) -> None:
-        (kind,) = self._draw.choices(self._kinds, self._weights)
-        name = kind.__name__.strip("_")
+        ((name, kind),) = self._draw.choices(self._kinds, self._weights)
         try:
             self.seen[f"{name}: {await kind(client)}"] += 1
         except (Unexpected, httpx.HTTPError, OSError) as error:
@@ -122,19 +124,6 @@ class Traffic:
                     break
         return "left"
 
-    async def _reads_slowly(self, client: httpx.AsyncClient) -> str:
-        reader, writer = await self._send(json.dumps(self._body(prompt=self._prompt(), stream=True)))
-        received = b""
-        while piece := await asyncio.wait_for(reader.read(SLOW_READ_BYTES), 60):
-            received += piece
-            await asyncio.sleep(SLOW_PAUSE_S)
-        writer.close()
-        if received.startswith(b"HTTP/1.1 503"):
-            return "refused"
-        if b"data: [DONE]" not in received:
-            raise Unexpected(f"a slow stream that ends with {received[-80:]!r}")
-        return "whole"
-
     async def _bad_body(self, client: httpx.AsyncClient) -> str:
         bad: list[Any] = [
             "{",
@@ -149,11 +138,6 @@ class Traffic:
         response = await client.post(path, content=self._draw.choice(bad), headers=headers)
         _expect(response, 400)
         return "400"
-
-    async def _stops_in_mid_body(self, client: httpx.AsyncClient) -> str:
-        _, writer = await self._send('{"prompt": "never whole', length=5000)
-        writer.close()
-        return "left"
 
     async def _form(self, client: httpx.AsyncClient) -> str:
         sampling = {"max_new_tokens": 30, "regex": self._draw.choice(FORMS)}
@@ -175,16 +159,6 @@ class Traffic:
         outcomes = await asyncio.gather(*(self._generate(client) for _ in range(BURST)))
         return "some refused" if "refused" in outcomes else "whole"
 
-    async def _send(
-        self, body: str, *, length: int | None = None
-    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        reader, writer = await asyncio.open_connection(self._host, self._port, limit=1024)
-        head = "POST /v1/completions HTTP/1.1\r\nHost: soak\r\nContent-Type: application/json\r\n"
-        head += "Connection: close\r\n"
-        writer.write(f"{head}Content-Length: {length or len(body)}\r\n\r\n{body}".encode())
-        await writer.drain()
-        return reader, writer
-
 
 class IdleConnections:
     """Connections that are kept open and ask nothing; those that the server closes are opened again."""
@@ -192,7 +166,8 @@ class IdleConnections:
     def __init__(self, host: str, port: int, num_connections: int) -> None:
         self._address = host, port
         self._num_connections = num_connections
-        self.num_reopened = 0
+        self._opening = asyncio.Semaphore(AT_ONCE)
+        self.num_open = self.num_reopened = 0
 
     async def hold(self) -> None:
         """Until cancelled."""
@@ -202,14 +177,21 @@ class IdleConnections:
 
     async def _hold_one(self) -> None:
         while True:
-            reader, writer = await asyncio.open_connection(*self._address)
+            async with self._opening:
+                reader, writer = await asyncio.open_connection(*self._address)
+            self.num_open += 1
             try:
                 writer.write(b"GET /health HTTP/1.1\r\nHost: soak\r\n\r\n")
                 while await reader.read(4096):
                     pass
                 self.num_reopened += 1
             finally:
+                self.num_open -= 1
                 writer.close()
+
+
+def _without_library(kind: Callable[[], Awaitable[str]]) -> Callable[[httpx.AsyncClient], Awaitable[str]]:
+    return lambda _: kind()
 
 
 def _expect(response: httpx.Response, status: int) -> None:

@@ -114,7 +114,7 @@ class HttpServer:
             lifespan="off",
             interface="asgi3",
             log_config=None,
-            log_level="warning",
+            log_level="error",  # what it warns of is what any client can send, as often as it likes
             access_log=False,
             proxy_headers=False,
             server_header=False,

@@ -1,14 +1,16 @@
 import pytest
 
-from soak import ProcessSize, Rest, breaches, is_settled, parse_options
+from soak import Rest, breaches, is_settled, parse_options
+from soak_watch import Growth, ProcessSize, Sample, growths, plots
 
 MIB = 2**20
 SIZE = ProcessSize(num_bytes=100 * MIB, num_descriptors=20, num_threads=3)
 BEFORE = Rest({"main": SIZE}, "the river runs", {"num_used_tokens of 0": 0})
+STEADY = ("main", Growth(100 * MIB, 100 * MIB))
 
 
-def found(after: Rest) -> list[str]:
-    return list(breaches(BEFORE, after, max_growth=0.02))
+def found(after: Rest, *grown: tuple[str, Growth]) -> list[str]:
+    return list(breaches(BEFORE, after, grown or [STEADY], max_growth=0.02))
 
 
 def test_as_before_is_no_breach() -> None:
@@ -23,7 +25,6 @@ def test_a_helper_that_was_needed_for_the_first_time_is_none() -> None:
     ("after", "part"),
     [
         (Rest({}, BEFORE.probe, {}), "main is gone"),
-        (Rest({"main": ProcessSize(106 * MIB, 20, 3)}, BEFORE.probe, {}), "from 100.0 to 106.0 MiB"),
         (Rest({"main": ProcessSize(100 * MIB, 24, 3)}, BEFORE.probe, {}), "24 descriptors open, 20 before"),
         (Rest({"main": SIZE}, "the river stops", {}), "'the river stops'"),
         (Rest({"main": SIZE}, BEFORE.probe, {"num_used_tokens of 0": 7}), "num_used_tokens of 0 is 7"),
@@ -34,8 +35,33 @@ def test_what_has_changed_is_named(after: Rest, part: str) -> None:
     assert part in breach
 
 
+def test_growth_is_a_share_but_what_is_nothing_is_none() -> None:
+    (breach,) = found(BEFORE, ("main", Growth(100 * MIB, 102.5 * MIB)))
+    assert "from 100.0 to 102.5 MiB" in breach
+    assert found(BEFORE, ("main", Growth(100 * MIB, 101.5 * MIB))) == []
+    assert found(BEFORE, ("main", Growth(10 * MIB, 10.9 * MIB))) == []
+
+
+def sample(at_s: float, **num_mib: float) -> Sample:
+    sizes = {name: ProcessSize(int(mib * MIB), 20, 3) for name, mib in num_mib.items()}
+    return Sample(at_s, sizes, num_running=3, num_waiting=1)
+
+
+def test_memory_is_compared_by_the_medians_of_the_runs_beginning_and_end() -> None:
+    noisy = [100, 100, 130, 100, 100, *[110] * 15, 104, 60, 104, 104, 104]
+    samples = [sample(i, main=mib, **({"grammar_compiler": 5} if i else {})) for i, mib in enumerate(noisy)]
+    ((name, growth),) = growths(samples)
+    assert (name, round(growth.share, 3)) == ("main", 0.04)
+
+
+def test_every_process_has_its_curve_from_when_it_is_there() -> None:
+    drawn = plots([sample(0, main=100), sample(60, main=101, grammar_compiler=5)])
+    assert drawn["memory"].curves == {"main": [(0, 0), (1, 1)], "grammar_compiler": [(1, 0)]}
+    assert drawn["queue"].curves["running"] == [(0, 3), (1, 3)]
+
+
 def test_it_is_warm_when_nobody_grows_any_more() -> None:
-    grown = Rest({"main": ProcessSize(101 * MIB, 20, 3)}, BEFORE.probe, {})
+    grown = Rest({"main": ProcessSize(103 * MIB, 20, 3)}, BEFORE.probe, {})
     assert not is_settled(BEFORE, grown)
     assert is_settled(grown, grown)
     assert not is_settled(BEFORE, Rest({"main": SIZE, "grammar_compiler": SIZE}, BEFORE.probe, {}))
