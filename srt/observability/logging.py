@@ -16,9 +16,7 @@ import orjson
 from srt.observability.log_stream import LogStream
 
 # Talkative neighbours: what they say at INFO is not about a request or a decision of ours.
-_QUIET_LOGGERS = ("asyncio", "uvicorn.access", "httpx", "filelock")
-# What it warns of is what any client can send, as often as it likes.
-_VERY_QUIET_LOGGERS = ("uvicorn.error",)
+_QUIET_LOGGERS = ("asyncio", "uvicorn.access", "uvicorn.error", "httpx", "filelock")
 _KEY = "fields"
 
 
@@ -36,8 +34,6 @@ def configure_logging(process_name: str, level: str, log_format: str = "text") -
     root.setLevel(level.upper())
     for name in _QUIET_LOGGERS:
         logging.getLogger(name).setLevel(logging.WARNING)
-    for name in _VERY_QUIET_LOGGERS:
-        logging.getLogger(name).setLevel(logging.ERROR)
     logging.captureWarnings(True)
 
 
