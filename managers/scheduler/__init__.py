@@ -1,7 +1,7 @@
 """One rank's scheduler. A turn uses the parts in this order:
 
 process         loads everything, then loops
-event_loop      one turn after another: rank 0 leads, the others follow
+event_loop      one turn after another: rank 0 leads, the others follow     grammar_gate: who waits for a grammar
 scheduler       hands each message and each step to the part it belongs to
 intake          a message to a Request, or the reason why not (priorities, queue_limit)     control: admin requests
 waiting_queue   who waits, in which order (queue_policy), and for how long (overtaking, deadlines)

@@ -16,6 +16,7 @@ from managers.process import report_ready
 from managers.scheduler.build import SchedulerSettings, build_scheduler, resolve_max_running_requests
 from managers.scheduler.control import Facts
 from managers.scheduler.event_loop import Inbox, follow, lead
+from managers.scheduler.grammar_gate import GrammarGate
 from managers.scheduler.priorities import PriorityRules
 from managers.scheduler.rank_broadcast import Alone, RankBroadcast
 from managers.scheduler.replica_port import ReplicaPort
@@ -264,7 +265,8 @@ def _serve(
     broadcast = Alone() if rank.size == 1 else RankBroadcast(group)
     if inbox is not None:
         pulse = report_ready(addresses, facts)
-        lead(scheduler, inbox, broadcast, outbox, time.monotonic, pulse.beat)
+        gate = GrammarGate(inbox, scheduler.is_grammar_read)
+        lead(scheduler, gate, broadcast, outbox, time.monotonic, pulse.beat)
     else:
         assert isinstance(broadcast, RankBroadcast)
         pulse = report_ready(addresses, {})

@@ -58,6 +58,9 @@ from srt.sampling.logprobs import LogprobReader
 
 logger = logging.getLogger(__name__)
 
+# Of a grammar, for the digest: all of a usual one, and a large one does not hold up the step.
+CHECKED_BYTES = 64 * 1024
+
 
 class Outbox(Protocol):
     """Where messages for the detokenizer go: a socket on rank 0, nowhere on the others."""
@@ -161,6 +164,10 @@ class Scheduler:
         """Requests that hold KV, by arrival."""
         return self._planner.running
 
+    def is_grammar_read(self, grammar_id: int) -> bool:
+        """Whether a request that names this grammar can be computed without a wait."""
+        return self._grammars.is_read(grammar_id)
+
     def plan_turn(self, clock: float, messages: Sequence[SchedulerInput]) -> Turn:
         """Apply the messages, choose what runs. Decisions only: nothing is computed yet."""
         self._turn_number += 1
@@ -259,7 +266,9 @@ class Scheduler:
                     if request is not None:
                         self._retire(request, CLIENT_LEFT)
             case DefineGrammar(grammar_id=grammar_id, payload=payload):
-                self._digest.record(Decision.GRAMMAR, (grammar_id, len(payload), zlib.crc32(payload)))
+                self._digest.record(
+                    Decision.GRAMMAR, (grammar_id, len(payload), zlib.crc32(payload[:CHECKED_BYTES]))
+                )
                 self._grammars.define(grammar_id, payload)
             case ForgetGrammar(grammar_id=grammar_id):
                 self._digest.record(Decision.GRAMMAR, (grammar_id,))
