@@ -133,6 +133,7 @@ async def _run(args: "ServerArgs", model: "FoundModel", sock: socket.socket) -> 
 async def _serve(args: "ServerArgs", front: Front, sock: socket.socket) -> int:
     """Serve until told to stop, or until a process is lost. A second signal cuts off what still runs."""
     from srt.util.network import open_port
+    from srt.util.service_manager import READY, STOPPING, tell_service_manager
 
     told_to_stop, told_twice = asyncio.Event(), asyncio.Event()
     _on_signals(lambda: (told_twice if told_to_stop.is_set() else told_to_stop).set())
@@ -140,8 +141,10 @@ async def _serve(args: "ServerArgs", front: Front, sock: socket.socket) -> int:
     front.serve(sock)
     stop = asyncio.create_task(told_to_stop.wait())
     logger.info("listening on http://%s:%d", args.host, sock.getsockname()[1])
+    tell_service_manager(READY)
     ends: set[asyncio.Future[Any]] = {stop, front.death}
     await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+    tell_service_manager(STOPPING)
     if stop.done():
         logger.info("told to stop: open requests have %g s to finish", args.drain_timeout)
         await front.drain(args.drain_timeout, hurry=told_twice)

@@ -38,7 +38,9 @@ def render_page() -> str:
         parts.append(f"\n## {group.title}\n\n| flag | value | default | meaning |\n|---|---|---|---|\n")
         parts.extend(_row(flag) for flag in group.flags)
     parts.append("\n## Environment\n\n| variable | default | meaning |\n|---|---|---|\n")
-    parts.extend(f"| `{variable.name}` | `{variable.default}` | {variable.help} |\n" for variable in env.ALL)
+    for variable in env.ALL:
+        default = f"`{variable.default}`" if variable.default else ""
+        parts.append(f"| `{variable.name}` | {default} | {variable.help} |\n")
     return "".join(parts)
 
 

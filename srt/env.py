@@ -26,7 +26,13 @@ COMPILER = EnvVariable(
     help="C++ compiler for the native kernels: a name or a path.",
 )
 
-ALL = (CACHE_DIR, COMPILER)
+SERVICE_MANAGER = EnvVariable(
+    name="NOTIFY_SOCKET",
+    default="",
+    help="Where a service manager wants to hear that the server serves, and that it stops. systemd sets it.",
+)
+
+ALL = (CACHE_DIR, COMPILER, SERVICE_MANAGER)
 
 
 def cache_dir() -> Path:
@@ -38,3 +44,8 @@ def cache_dir() -> Path:
 def compiler() -> str:
     """The command of CXX."""
     return os.environ.get(COMPILER.name) or COMPILER.default
+
+
+def service_manager_socket() -> str:
+    """The address in NOTIFY_SOCKET, or nothing."""
+    return os.environ.get(SERVICE_MANAGER.name, SERVICE_MANAGER.default)

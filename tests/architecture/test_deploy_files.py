@@ -4,6 +4,7 @@ import configparser
 import json
 import re
 import shlex
+import subprocess
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -82,6 +83,26 @@ def unit() -> dict[str, str]:
 def paths_without_a_key() -> set[str]:
     routes = build_routes(FakeEngineClient(), ServerArgs())
     return {route.path for route in routes if hasattr(route, "path")} & OPEN_PATHS
+
+
+# The package
+
+
+def test_everything_that_lies_beside_the_code_is_packaged() -> None:
+    """Sources of kernels and pages: a kind of file that nobody has thought of would be missing from a wheel."""
+    listed = subprocess.run(
+        ["git", "ls-files", "srt", "managers", "mem_cache"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    beside = [Path(name) for name in listed.stdout.splitlines() if not name.endswith((".py", "README.md"))]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    packaged = project["tool"]["setuptools"]["package-data"]
+    for path in beside:
+        patterns = packaged["*"] + packaged.get(".".join(path.parent.parts), [])
+        assert any(path.match(pattern) for pattern in patterns), path
 
 
 # Docker
@@ -191,6 +212,7 @@ def test_the_units_file_of_flags_is_one() -> None:
 def test_the_unit_may_drain_before_it_is_killed() -> None:
     args = parse_args(["--config", str(DEPLOY / "server.yaml")])
     assert float(unit()["TimeoutStopSec"].removesuffix("s")) > args.drain_timeout + CLOSE_GRACE_S
+    assert unit()["Type"] == "notify"
     assert unit()["KillMode"] == "mixed"  # the main process ends the others itself
 
 
