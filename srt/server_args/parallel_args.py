@@ -40,5 +40,5 @@ class ParallelArgs:
     cpu_threads: int | None = flag(
         None,
         help="Compute threads of all ranks together on a CPU. Default: the cores that the server may use, without "
-        "second threads of a core; from 8 cores on less one or two for HTTP and text, or more with --tokenizer-worker-num.",
+        "second threads of a core; from 8 cores on less one or two for HTTP and text (--tokenizer-worker-num: more).",
     )
