@@ -21,17 +21,13 @@ OURS = {
     option for group in flag_groups() for flag in group.flags for option in (flag.option, *flag.info.aliases)
 }
 OURS |= {"--config", "--help"}
-# Of the scripts, and of others' commands, named in the same pages.
+OURS |= {
+    option
+    for script in (ROOT / "scripts").glob("*.py")
+    for option in re.findall(r"\"(--[a-z-]+)\"", script.read_text(encoding="utf-8"))
+}
+# Of others' commands that pages show.
 OTHERS = {
-    *(
-        "--concurrency",
-        "--cpu-time",
-        "--threads",
-        "--minutes",
-        "--workers",
-        "--server-pid",
-        "--plot",
-    ),  # scripts/
     *("--extra-index-url", "--gpus", "--restart", "--shm-size", "--target"),  # pip, docker
     *("--offline", "--strict"),  # systemd-analyze, kubernetes-validate
 }
