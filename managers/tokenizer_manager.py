@@ -115,6 +115,8 @@ class TokenizerManager:
         self._replicas.check_rank(request.dp_rank)
         with self._open.arriving(request.rid or uuid.uuid4().hex, request.rids) as arrival:
             try:
+                if request.complete is not None:
+                    request = await request.complete(request)
                 prompts, grammars = await self._prepare(request, timing)
             except asyncio.CancelledError:
                 if not arrival.take_back_cancellation():

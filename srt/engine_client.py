@@ -4,7 +4,7 @@ Handlers see this file and nothing behind it; managers/tokenizer_manager.py impl
 tests/fakes/engine_client.py does for handler tests.
 """
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any, Literal, Protocol
 
 import msgspec
@@ -123,7 +123,8 @@ class GenerateRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     `sampling` has one entry a prompt, all with the same `n`. Choice `i` of prompt `p` has index p·n + i.
     `logprobs` and `grammars` have one entry a prompt too, or are empty: nobody wants any.
-    After `timeout_s` it ends with a 504.
+    After `timeout_s` it ends with a 504. `complete` is asked for the request as it is to be, when that needs the engine
+    itself: from before that on it can be aborted by its rid.
     """
 
     prompts: Sequence[Prompt]
@@ -140,6 +141,7 @@ class GenerateRequest(msgspec.Struct, frozen=True, kw_only=True):
     is_probe: bool = (
         False  # a health check of one token: it waits behind nobody, and no limit of places refuses it
     )
+    complete: Callable[["GenerateRequest"], Awaitable["GenerateRequest"]] | None = None
 
 
 class GenerateChunk(msgspec.Struct, frozen=True, gc=False, kw_only=True):

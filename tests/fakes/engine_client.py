@@ -186,6 +186,8 @@ class FakeEngineClient:
         self._dispatched: asyncio.Queue[FakeGeneration] = asyncio.Queue()
 
     async def generate(self, request: GenerateRequest) -> FakeGeneration:
+        if request.complete is not None:
+            request = await request.complete(request)
         self.requests.append(request)
         if self.refusal is not None:
             raise self.refusal

@@ -175,6 +175,23 @@ async def test_an_abort_while_tokenising_ends_the_request_as_while_waiting_and_d
         assert len(world.requests) == 1
 
 
+async def test_an_abort_before_a_request_is_complete_ends_it() -> None:
+    begun, never = asyncio.Event(), asyncio.Event()
+
+    async def complete(request: GenerateRequest) -> GenerateRequest:
+        begun.set()
+        await never.wait()
+        return request
+
+    async with new_world() as world:
+        request = msgspec.structs.replace(asked(TextPrompt("hello"), rid="a"), complete=complete)
+        arrival = asyncio.create_task(world.manager.generate(request))
+        await begun.wait()
+        world.manager.abort("a")
+        assert [chunk.finish for chunk in await collect(await arrival)] == [ABORTED]
+        assert world.sent == []
+
+
 async def test_an_abort_while_tokenising_means_that_rid_only() -> None:
     async with new_world() as world:
         arrival = await arriving(world, rid="ab")

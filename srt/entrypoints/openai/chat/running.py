@@ -50,7 +50,8 @@ async def start_chat(client: EngineClient, plan: ChatPlan) -> RunningChat:
     reasoning = plan.answers.reasoning
     request = plan.request
     if reasoning is not None and request.grammars:
-        request = await _behind_reasoning(client, plan, reasoning)
+        complete = partial(_behind_reasoning, client, plan, reasoning)
+        request = msgspec.structs.replace(request, complete=complete)
     generation = await client.generate(request)
     # Nothing is awaited from here on: nobody would abort what runs.
     (prompt_token_ids,) = generation.prompt_token_ids
@@ -68,14 +69,13 @@ async def start_chat(client: EngineClient, plan: ChatPlan) -> RunningChat:
 
 
 async def _behind_reasoning(
-    client: EngineClient, plan: ChatPlan, reasoning: ReasoningFormat
+    client: EngineClient, plan: ChatPlan, reasoning: ReasoningFormat, request: GenerateRequest
 ) -> GenerateRequest:
     """The request with its grammar where the reasoning ends, which depends on how the prompt does.
 
     A model that decides for itself whether to think is made to: otherwise nothing would begin the grammar, and an
     answer without reasoning would be without form, too.
     """
-    request = plan.request
     (prompt,) = request.prompts
     token_ids = await client.tokenize(prompt)
     end = _end_of_prompt(client, token_ids)
