@@ -6,7 +6,7 @@ import msgspec
 
 from srt.entrypoints.refused_fields import Refused
 from srt.entrypoints.sampling_fields import SamplingFields
-from srt.entrypoints.scheduling_fields import Priority, TimeoutS
+from srt.entrypoints.scheduling_fields import SchedulingFields
 
 
 class NativeSamplingParams(SamplingFields, kw_only=True, forbid_unknown_fields=True):
@@ -26,7 +26,7 @@ class NativeSamplingParams(SamplingFields, kw_only=True, forbid_unknown_fields=T
     watermark: Refused = None
 
 
-class NativeRequest(msgspec.Struct, kw_only=True):
+class NativeRequest(SchedulingFields, kw_only=True):
     """POST /generate. A list of texts or of id lists is a batch, answered as a list in the same order."""
 
     text: str | list[str] | None = None
@@ -34,18 +34,12 @@ class NativeRequest(msgspec.Struct, kw_only=True):
     sampling_params: NativeSamplingParams | list[NativeSamplingParams] | None = None
     stream: bool | None = None
     rid: str | list[str] | None = None
-    cache_salt: str | None = None
-    extra_key: str | None = None
-    priority: Priority | None = None
-    timeout_s: TimeoutS | None = None
     return_logprob: bool | list[bool | None] | None = None
     logprob_start_len: int | list[int | None] | None = None  # -1: of the answer only
     top_logprobs_num: int | list[int | None] | None = None
     token_ids_logprob: list[int | list[int] | None] | None = None
     return_text_in_logprobs: bool | None = None
     return_prompt_token_ids: bool | None = None
-    routed_dp_rank: int | None = None
-    data_parallel_rank: int | None = None
     input_embeds: Refused = None
     image_data: Refused = None
     video_data: Refused = None

@@ -6,10 +6,10 @@ import msgspec
 
 from srt.entrypoints.openai.request import Name
 from srt.entrypoints.refused_fields import Refused
-from srt.entrypoints.scheduling_fields import Priority, TimeoutS
+from srt.entrypoints.scheduling_fields import SchedulingFields
 
 
-class RerankRequest(msgspec.Struct, kw_only=True):
+class RerankRequest(SchedulingFields, kw_only=True):
     """POST /v1/rerank: the documents, by how well each answers the query."""
 
     query: str
@@ -19,12 +19,6 @@ class RerankRequest(msgspec.Struct, kw_only=True):
     return_documents: bool | None = None
     model: Name | None = None
     rid: str | None = None
-    cache_salt: str | None = None
-    extra_key: str | None = None
-    priority: Priority | None = None
-    timeout_s: TimeoutS | None = None
-    routed_dp_rank: int | None = None
-    data_parallel_rank: int | None = None
     max_tokens_per_doc: Refused = None
     truncate_prompt_tokens: Refused = None
     lora_path: Refused = None

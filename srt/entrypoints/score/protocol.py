@@ -7,12 +7,12 @@ import msgspec
 from srt.entrypoints.openai.request import Name
 from srt.entrypoints.openai.usage import Usage
 from srt.entrypoints.refused_fields import Refused
-from srt.entrypoints.scheduling_fields import Priority, TimeoutS
+from srt.entrypoints.scheduling_fields import SchedulingFields
 
 TokenId = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
 
 
-class ScoreRequest(msgspec.Struct, kw_only=True):
+class ScoreRequest(SchedulingFields, kw_only=True):
     """POST /v1/score: how likely each label token is right behind query and item. All texts, or all token ids."""
 
     query: str | list[TokenId]
@@ -24,12 +24,6 @@ class ScoreRequest(msgspec.Struct, kw_only=True):
     return_token_logprobs: bool | None = None
     model: Name | None = None
     rid: str | None = None
-    cache_salt: str | None = None
-    extra_key: str | None = None
-    priority: Priority | None = None
-    timeout_s: TimeoutS | None = None
-    routed_dp_rank: int | None = None
-    data_parallel_rank: int | None = None
     return_pooled_hidden_states: Refused = None
     score_extraction_token: Refused = None
     embed_override_token_id: Refused = None

@@ -8,7 +8,7 @@ from srt.entrypoints.openai.chat.protocol import MAX_MESSAGES
 from srt.entrypoints.openai.logprobs import NumLogprobs
 from srt.entrypoints.openai.request import Name
 from srt.entrypoints.refused_fields import Hint, Refused
-from srt.entrypoints.scheduling_fields import Priority, TimeoutS
+from srt.entrypoints.scheduling_fields import SchedulingFields
 
 # What `include` calls the log-probabilities of a text.
 LOGPROBS = "message.output_text.logprobs"
@@ -107,7 +107,7 @@ class StreamOptions(msgspec.Struct, kw_only=True):
     include_obfuscation: Hint = None
 
 
-class ResponsesRequest(msgspec.Struct, kw_only=True):
+class ResponsesRequest(SchedulingFields, kw_only=True):
     """POST /v1/responses. Nothing is stored: the client sends the whole conversation."""
 
     input: str | Annotated[list[Item], msgspec.Meta(max_length=MAX_MESSAGES)]
@@ -156,12 +156,6 @@ class ResponsesRequest(msgspec.Struct, kw_only=True):
     repetition_penalty: float | None = None
     chat_template_kwargs: dict[str, Any] | None = None
     rid: str | None = None
-    cache_salt: str | None = None
-    extra_key: str | None = None
-    priority: Priority | None = None
-    timeout_s: TimeoutS | None = None
-    routed_dp_rank: int | None = None
-    data_parallel_rank: int | None = None
 
     @property
     def wants_logprobs(self) -> bool:
