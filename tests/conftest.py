@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+from pathlib import Path
 
 import hypothesis
 import pytest
@@ -17,12 +18,23 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 hypothesis.settings.register_profile("lockstep", deadline=None, derandomize=bool(os.environ.get("CI")))
 hypothesis.settings.load_profile("lockstep")
 
+TESTS = Path(__file__).parent
+# Workers take file after file in this order, so that in the end nobody waits for one who has a long file left.
+LONGEST_FIRST = ("e2e", "managers/scheduler", "srt/distributed", "managers", "srt/models", "srt/entrypoints")
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=place_in_order)
     gpu_tests = [item for item in items if item.get_closest_marker("gpu")]
     if gpu_tests and not has_gpu():
         for item in gpu_tests:
             item.add_marker(pytest.mark.skip(reason="no CUDA device"))
+
+
+def place_in_order(item: pytest.Item) -> int:
+    path = item.path.relative_to(TESTS).as_posix()
+    places = (place for place, folder in enumerate(LONGEST_FIRST) if path.startswith(f"{folder}/"))
+    return next(places, len(LONGEST_FIRST))
 
 
 def has_gpu() -> bool:
