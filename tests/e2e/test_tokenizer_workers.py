@@ -4,6 +4,7 @@ import json
 import re
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -13,7 +14,9 @@ import psutil
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from srt.observability.request_timing import SEGMENTS
 from tests.e2e.server_process import WITHOUT_TLS, ServerProcess
+from tests.fakes.trace_collector import TraceCollector, trace_collector
 
 KEY = {"Authorization": "Bearer key"}
 LONG = {"text": "Once", "sampling_params": {"max_new_tokens": 3000, "ignore_eos": True}, "stream": True}
@@ -21,9 +24,15 @@ FLAGS = ("--dtype", "float32", "--max-total-tokens", "8000", "--tokenizer-worker
 
 
 @pytest.fixture(scope="module")
-def shared(tiny_model: str) -> Iterator[ServerProcess]:
+def collector() -> Iterator[TraceCollector]:
+    with trace_collector() as collector:
+        yield collector
+
+
+@pytest.fixture(scope="module")
+def shared(tiny_model: str, collector: TraceCollector) -> Iterator[ServerProcess]:
     """Two of them in front of two replicas of the model."""
-    more = ("--dp-size", "2", "--api-key", "key", "--enable-metrics")
+    more = ("--dp-size", "2", "--api-key", "key", "--enable-metrics", "--otlp-traces-endpoint", collector.url)
     with ServerProcess("--model-path", tiny_model, *FLAGS, *more) as server:
         yield server
 
@@ -229,3 +238,31 @@ def test_a_second_signal_cuts_off_what_runs_everywhere(own: ServerProcess) -> No
         own.process.send_signal(signal.SIGTERM)
         assert [last_event(lines)["meta_info"]["finish_reason"]["type"] for lines in both] == ["abort"] * 2
     assert own.wait(timeout_s=20) == 0
+
+
+def test_each_traces_what_it_has_answered_in_the_clients_own_trace(
+    shared: ServerProcess, collector: TraceCollector
+) -> None:
+    traces = [f"{number:032x}" for number in (1, 2)]
+    body = {"text": "Once", "sampling_params": {"max_new_tokens": 3, "ignore_eos": True}}
+    with connected(shared, 2) as clients:
+        begun_ns = time.time_ns()
+        for client, trace in zip(clients, traces, strict=True):
+            headers = {"traceparent": f"00-{trace}-{'7' * 16}-01"}
+            client.post("/generate", json=body, headers=headers).raise_for_status()
+        ended_ns = time.time_ns()
+    found = {}
+    while set(traces) - set(found):
+        whole, parts = collector.next_request()
+        if whole.trace in traces:
+            found[whole.trace] = whole
+            assert [part.name for part in parts] == list(SEGMENTS)
+            assert {part.trace for part in parts} == {whole.trace}
+    for whole in found.values():
+        assert whole.name.startswith("text_completion ")
+        assert whole.parent == "7" * 16
+        assert begun_ns <= whole.begun_ns < whole.ended_ns <= ended_ns
+        assert whole.attributes["gen_ai.usage.output_tokens"] == 3
+        assert whole.attributes["gen_ai.response.finish_reasons"] == ["length"]
+    processes = {whole.process["lockstep.process"] for whole in found.values()}
+    assert processes == {"tokenizer_worker_0", "tokenizer_worker_1"}

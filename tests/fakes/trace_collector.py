@@ -35,6 +35,7 @@ class TraceCollector:
     def __init__(self, port: int) -> None:
         self.url = f"http://127.0.0.1:{port}"
         self.paths: set[str] = set()
+        self._taking = threading.Lock()
         self._spans: queue.SimpleQueue[Span] = queue.SimpleQueue()
 
     def next_span(self) -> Span:
@@ -51,7 +52,12 @@ class TraceCollector:
             parts.append(span)
 
     def take(self, path: str, body: bytes) -> None:
+        """What one process sends at once stays together."""
         self.paths.add(path)
+        with self._taking:
+            self._take(body)
+
+    def _take(self, body: bytes) -> None:
         for resource in ExportTraceServiceRequest.FromString(body).resource_spans:
             process = _read(resource.resource.attributes)
             for span in (span for scope in resource.scope_spans for span in scope.spans):

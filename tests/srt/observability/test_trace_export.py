@@ -31,13 +31,14 @@ def ended(*, parent: str = "", failure: str | None = None) -> EndedRequest:
 
 @contextmanager
 def exporting(url: str, service_name: str | None = None) -> Iterator[TraceExporter]:
-    exporter = TraceExporter(OTLPSpanExporter(endpoint=f"{url}/v1/traces", timeout=1), url, service_name)
+    exporter = TraceExporter(OTLPSpanExporter(endpoint=f"{url}/v1/traces", timeout=0.2), url, service_name)
     try:
         yield exporter
     finally:
         if exporter._thread.ident is None:
             exporter.start()
         exporter.close()
+        exporter._thread.join()
 
 
 def test_a_request_is_a_span_with_one_for_each_part_of_its_time_one_behind_the_other() -> None:
