@@ -94,19 +94,21 @@ class ModelRunner:
         model_class = find_model(config)
         free_at_start = group.all_reduce_min(free_memory(plan.device))  # nobody loads before all have looked
         neighbours.meet("before-weights")
+        keeps_quantized = plan.keeps_quantized and load_format != "dummy"
         with torch.inference_mode():
+            slices = model_class.slices(config, rank)
+            quantized = quantized_weights(slices, config) if keeps_quantized else {}
             weights = load_weights(
-                model_class.slices(config, rank),
+                slices,
                 config=config,
                 load_format=load_format,
                 seed=seed,
                 dtype=DTYPES[plan.dtype],
                 device=plan.device,
+                has_already=model_class.taken_quantized(quantized, config, rank),
                 on_progress=on_progress,
             )
             if plan.layers == "native":
-                keeps = plan.keeps_quantized and load_format != "dummy"
-                quantized = quantized_weights(model_class.slices(config, rank), config) if keeps else {}
                 model = model_class(config, weights, group, kernels(), quantized)
             else:
                 model = model_class(config, weights, group)

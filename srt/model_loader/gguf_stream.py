@@ -1,10 +1,11 @@
-"""Yield a GGUF file's tensors under Hugging Face names, decoded, one at a time.
+"""A GGUF file's tensors under Hugging Face names, one at a time, decoded when they are read.
 
 Undoes what llama.cpp's converter did to Llama's query and key rows. Holds one tensor in memory; the file is mapped.
 """
 
 import re
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from srt.configs.gguf_config import ROPE_FACTORS_TENSOR
 from srt.configs.gguf_file import GgufFile, GgufTensor, read_gguf
 from srt.errors import StartupError
 from srt.model_loader.gguf_blocks import Floats, decode
+from srt.model_loader.shard import Slice, StoredTensor
 
 _OUTSIDE = {"token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head"}
 _IN_BLOCK = {
@@ -35,23 +37,35 @@ _NO_WEIGHTS = re.compile(rf"{re.escape(ROPE_FACTORS_TENSOR)}|blk\.\d+\.attn_rot_
 
 
 def gguf_weights(path: Path, dtype: torch.dtype) -> Iterator[tuple[str, torch.Tensor]]:
-    """(name, tensor) of every weight, in file order, decoded in float32 and then rounded to `dtype`.
+    """(name, tensor) of every weight, in file order, decoded in float32 and then rounded to `dtype`."""
+    return ((stored.name, stored.read(Slice(stored.shape))) for stored in gguf_tensors(path, dtype))
+
+
+def gguf_tensors(path: Path, dtype: torch.dtype) -> Iterator[StoredTensor]:
+    """The same, of which each is decoded when it is read.
 
     A tied head does not appear. Raises StartupError for an unreadable file or a tensor it has no name for.
     """
     file = read_gguf(path)
-    num_heads, num_kv_heads = heads_to_reorder(file)
+    heads = heads_to_reorder(file)
     for tensor in file.tensors.values():
         name = hf_name(tensor.name)
-        if name is None:
-            continue
-        values = decode(tensor.type.name, tensor.data, tensor.type.block_size, tensor.type.num_bytes)
-        values = values.reshape(tensor.shape)
-        if num_heads and ".attn_q." in tensor.name:
-            values = _rows_in_halves(tensor, values, num_heads)
-        elif num_heads and ".attn_k." in tensor.name:
-            values = _rows_in_halves(tensor, values, num_kv_heads)
-        yield name, torch.from_numpy(values).to(dtype)
+        if name is not None:
+            yield StoredTensor(name, tensor.shape, partial(_read, tensor, heads, dtype))
+
+
+def _read(tensor: GgufTensor, heads: tuple[int, int], dtype: torch.dtype, part: Slice) -> torch.Tensor:
+    """Only whole blocks can be decoded: a tensor is read whole."""
+    num_heads, num_kv_heads = heads
+    values = decode(tensor.type.name, tensor.data, tensor.type.block_size, tensor.type.num_bytes)
+    values = values.reshape(tensor.shape)
+    if num_heads and ".attn_q." in tensor.name:
+        values = _rows_in_halves(tensor, values, num_heads)
+    elif num_heads and ".attn_k." in tensor.name:
+        values = _rows_in_halves(tensor, values, num_kv_heads)
+    whole = torch.from_numpy(values).to(dtype)
+    # A clone, so that the rest of the tensor can go.
+    return whole if part.dim is None else part.of(whole).clone()
 
 
 def hf_name(name: str) -> str | None:

@@ -4,14 +4,14 @@ Every weight is there afterwards and has the shape that the model's configuratio
 is not.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 import torch
 
 from srt.configs.model_config import ModelConfig
 from srt.errors import StartupError
 from srt.model_loader.dummy_weights import dummy_weights
-from srt.model_loader.gguf_stream import gguf_weights
+from srt.model_loader.gguf_stream import gguf_tensors
 from srt.model_loader.name_map import parameter_name
 from srt.model_loader.safetensors_stream import safetensors_weights
 from srt.model_loader.shard import Slice, StoredTensor
@@ -27,10 +27,15 @@ def load_weights(
     seed: int,
     dtype: torch.dtype,
     device: str,
+    has_already: Collection[str] = (),
     on_progress: Progress | None = None,
 ) -> dict[str, torch.Tensor]:
-    """The named slices. `load_format` is --load-format: "dummy" reads nothing, "auto" what the checkpoint is."""
+    """The named slices. `load_format` is --load-format: "dummy" reads nothing, "auto" what the checkpoint is.
+
+    Of those that the caller `has_already`, in some other form, it is only seen to that they are there.
+    """
     weights: dict[str, torch.Tensor] = {}
+    found: set[str] = set()
     surplus: list[str] = []
     for stored in _open(slices, config, load_format, seed, dtype):
         name = parameter_name(stored.name, tie_word_embeddings=config.tie_word_embeddings)
@@ -39,10 +44,13 @@ def load_weights(
         if name not in slices:
             surplus.append(stored.name)
             continue
-        weights[name] = _read(stored, slices[name], config).to(device=device, dtype=dtype)
+        _check(stored, slices[name], config)
+        found.add(name)
+        if name not in has_already:
+            weights[name] = stored.read(slices[name]).to(device=device, dtype=dtype)
         if on_progress is not None:
-            on_progress(len(weights), len(slices))
-    missing = [name for name in slices if name not in weights]
+            on_progress(len(found), len(slices))
+    missing = [name for name in slices if name not in found]
     if missing:
         raise StartupError(f"{config.path} lacks {_listed(missing)}, which {config.architecture} needs")
     if surplus:
@@ -62,24 +70,16 @@ def _open(
             f"--load-format {load_format} was asked for, but {config.path} is a {config.checkpoint_format} model"
         )
     if config.checkpoint_format == "gguf":
-        # Only whole blocks can be decoded: each tensor is read whole, one at a time.
-        stored = gguf_weights(config.path, dtype)
-        return (StoredTensor(name, tuple(tensor.shape), _cut(tensor)) for name, tensor in stored)
+        return gguf_tensors(config.path, dtype)
     return safetensors_weights(config.path)
 
 
-def _cut(tensor: torch.Tensor) -> Callable[[Slice], torch.Tensor]:
-    # A clone, so that the rest of the tensor can go.
-    return lambda part: tensor if part.dim is None else part.of(tensor).clone()
-
-
-def _read(stored: StoredTensor, part: Slice, config: ModelConfig) -> torch.Tensor:
+def _check(stored: StoredTensor, part: Slice, config: ModelConfig) -> None:
     if stored.shape != part.shape:
         raise StartupError(
             f"{config.path}: {stored.name} has shape {list(stored.shape)}, "
             f"but by the model's configuration it should be {list(part.shape)}"
         )
-    return stored.read(part)
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -67,6 +67,15 @@ class CausalModel:
             wanted["lm_head.weight"] = vocab_rows
         return wanted
 
+    @staticmethod
+    def taken_quantized(
+        quantized: Mapping[str, QuantizedWeight], config: ModelConfig, rank: RankInfo
+    ) -> list[str]:
+        """Weights that need not be there in any other form. The embedding's rows are looked up, too."""
+        if not can_run_natively(config, rank.size):
+            return []
+        return [name for name in quantized if name.startswith("model.layers.")]
+
     def __call__(self, batch: ForwardBatch, attention: PreparedAttention) -> torch.Tensor:
         """(S, vocab_size) logits in the model's type, the same bits on every rank."""
         stream = self._embed(batch.input_ids)  # (T, hidden_size)

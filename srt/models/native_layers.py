@@ -1,7 +1,7 @@
 """All decoder layers in one call of the native kernels; two a layer where ranks add up over gloo in between.
 
-For bfloat16. Takes the weights that `DecoderLayers.slices` asks for, and computes what DecoderLayers computes, up to
-rounding: sums are float32, and what torch would store is rounded to bfloat16.
+For bfloat16. Takes the weights that `DecoderLayers.slices` asks for, quantised or not, and computes what DecoderLayers
+computes, up to rounding: sums are float32, and what torch would store is rounded to bfloat16.
 """
 
 from collections.abc import Mapping
@@ -124,15 +124,19 @@ class NativeLayers:
     ) -> native.Matrix:
         parts = [f"{name}.weight" for name in names]
         biases = [weights.pop(f"{name}.bias") for name in names] if has_bias else []
-        dense = [weights.pop(part) for part in parts]
         weight: torch.Tensor | QuantizedWeight | None = None
         if all(part in self._quantized for part in parts):
             weight = stack([self._quantized[part] for part in parts])
         if weight is None:
-            weight = torch.cat(dense)
+            weight = torch.cat([self._dense(weights, part) for part in parts])
         packed = PackedMatrix(self._library, weight, torch.cat(biases) if biases and keeps_bias else None)
         self._kept.append(packed)
         return packed.matrix
+
+    def _dense(self, weights: Weights, name: str) -> torch.Tensor:
+        if name in self._quantized:  # but not all that it is stacked with
+            return self._quantized[name].dense().bfloat16()
+        return weights.pop(name)
 
     def _vector(self, values: torch.Tensor) -> int:
         values = values.contiguous()

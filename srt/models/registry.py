@@ -56,6 +56,12 @@ class ModelClass(Protocol):
         """The weights that a rank is made of, by their names in the checkpoint."""
         ...
 
+    def taken_quantized(
+        self, quantized: Mapping[str, QuantizedWeight], config: ModelConfig, rank: RankInfo
+    ) -> list[str]:
+        """Weights that need not be there in any other form."""
+        ...
+
 
 def find_model(config: ModelConfig) -> ModelClass:
     """The class that implements `config.architecture`. Raises StartupError that lists the supported ones."""
