@@ -56,7 +56,7 @@ class Runner(Protocol):
     vocab_size: int
 
     def forward(self, batch: ForwardBatch) -> torch.Tensor:
-        """Write the new tokens' KV to their slots; return (S, vocab_size) float32 logits.
+        """Write the new tokens' KV to their slots; return (S, vocab_size) logits, in the model's type.
 
         The same bits on every rank, so that every rank samples the same tokens.
         """

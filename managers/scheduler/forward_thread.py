@@ -17,7 +17,7 @@ class ForwardPass(Protocol):
     """A pass that may still be running."""
 
     def result(self) -> torch.Tensor:
-        """Its logits, (S, vocab_size) float32; waits for them, and raises what the pass raised."""
+        """Its logits, (S, vocab_size); waits for them, and raises what the pass raised."""
         ...
 
 

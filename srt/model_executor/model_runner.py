@@ -159,16 +159,14 @@ class ModelRunner:
         return self._num_tokens
 
     def forward(self, batch: ForwardBatch) -> torch.Tensor:
-        """Write the new tokens' KV to their slots; return (S, vocab_size) float32 logits on the host.
+        """Write the new tokens' KV to their slots; return (S, vocab_size) logits on the host, in the model's type.
 
-        The same bits on every rank. The tensor is the caller's, to change as it likes.
+        The same bits on every rank. The tensor is the caller's, to change in inference mode.
         """
         assert self._attention is not None, "size_pool comes before forward"
         with torch.inference_mode():
             on_device = _move(batch, self._plan.device)
-            logits = self._model(on_device, self._attention.prepare(on_device))
-        # Outside of inference mode, so that the copy is an ordinary tensor.
-        return logits.to("cpu", torch.float32, copy=True)
+            return self._model(on_device, self._attention.prepare(on_device)).to("cpu")
 
     def stats(self) -> RunnerStats:
         """Sizes now."""

@@ -33,7 +33,7 @@ class RowChooser(Protocol):
     """Everything behind penalties, bias and bans, done elsewhere: grammars included, and by the same rules."""
 
     def __call__(self, logits: torch.Tensor, rows: Sequence[SampleRow]) -> TokenIds:
-        """(S,) token ids for `logits` (S, V) float32."""
+        """(S,) token ids for `logits` (S, V), in any type of floats: what they are as float32 counts."""
 
 
 class Sampler:
@@ -47,17 +47,23 @@ class Sampler:
         self._choose = choose or _choose_allowed
 
     def sample(self, logits: torch.Tensor, rows: Sequence[SampleRow]) -> TokenIds:
-        """(S,) token ids for `logits` (S, V) float32, which may be changed; S = len(rows)."""
+        """(S,) token ids for `logits` (S, V), which may be changed; S = len(rows).
+
+        They may be in the model's type, and are widened only where that is needed: all of them are many bytes.
+        """
         assert len(logits) == len(rows), f"{len(logits)} rows of logits for {len(rows)} requests"
         with torch.inference_mode():
             logits = logits[:, : self.vocab_size]
-            for i, row in enumerate(rows):
-                if _is_edited(row):
-                    _edit(logits[i], row)
+            edited = [i for i, row in enumerate(rows) if _is_edited(row)]
+            if edited:
+                logits = logits.float()
+            for i in edited:
+                _edit(logits[i], rows[i])
             return self._choose(logits, rows)
 
 
 def _choose_allowed(logits: torch.Tensor, rows: Sequence[SampleRow]) -> TokenIds:
+    logits = logits.float()
     constrained = [i for i, row in enumerate(rows) if row.allowed is not None]
     if not constrained:
         return _choose(logits, rows)

@@ -136,7 +136,8 @@ class KernelLibrary:
             library.lockstep_pack_eight_bits, [c_void_p, c_void_p, c_int32, c_int32, c_void_p]
         )
         self.sample = _function(
-            library.lockstep_sample, [c_void_p, c_int64, c_int32, c_int32, c_char_p, c_void_p, c_int32]
+            library.lockstep_sample,
+            [c_void_p, c_int32, c_int64, c_int32, c_int32, c_char_p, c_void_p, c_int32],
         )
         # What ranks do together: srt/distributed/shared_memory.py.
         seat = POINTER(Seat)

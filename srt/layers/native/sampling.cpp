@@ -175,17 +175,17 @@ class Sum {
 class Row {
    public:
     // The lowest id of the greatest logit; -1 where nothing is possible.
-    int likeliest(const float* logits, int size, const uint32_t* allowed) {
+    template <typename Logit> int likeliest(const Logit* logits, int size, const uint32_t* allowed) {
         read<false>(logits, size, allowed);
         if (greatest_ == IMPOSSIBLE) return -1;
         int block = 0;
         while (maxima_[block] != greatest_) block++;
         for (int id = block * BLOCK_SIZE;; id++)
-            if (logits[id] == greatest_ && (!allowed || allowed[id / 32] >> (id % 32) & 1)) return id;
+            if (to_float(logits[id]) == greatest_ && (!allowed || allowed[id / 32] >> (id % 32) & 1)) return id;
     }
 
     // The winner of the race among those that stay; -1 where nothing is possible.
-    int draw(const float* logits, int size, const Settings& row) {
+    template <typename Logit> int draw(const Logit* logits, int size, const Settings& row) {
         logits_.resize((size + BLOCK_SIZE - 1) / BLOCK_SIZE * BLOCK_SIZE);
         read<true>(logits, size, row.allowed);
         if (greatest_ == IMPOSSIBLE) return -1;
@@ -210,22 +210,22 @@ class Row {
     List list_;
 
     // What is NaN or not allowed becomes impossible.
-    template <bool STORES> void read(const float* logits, int size, const uint32_t* allowed) {
+    template <bool STORES, typename Logit> void read(const Logit* logits, int size, const uint32_t* allowed) {
         const int num_blocks = (size + BLOCK_SIZE - 1) / BLOCK_SIZE;
         maxima_.resize(num_blocks);
         greatest_ = IMPOSSIBLE;
         alignas(64) float last[BLOCK_SIZE];
         const Words lane_bits = all(1u) << lane_numbers();
         for (int block = 0; block < num_blocks; block++) {
-            const float* from = logits + int64_t(block) * BLOCK_SIZE;
+            const Logit* from = logits + int64_t(block) * BLOCK_SIZE;
             const int count = std::min(size - block * BLOCK_SIZE, BLOCK_SIZE);
             if (count < BLOCK_SIZE) {
-                std::fill(std::copy(from, from + count, last), last + BLOCK_SIZE, IMPOSSIBLE);
-                from = last;
+                std::fill(last, last + BLOCK_SIZE, IMPOSSIBLE);
+                for (int i = 0; i < count; i++) last[i] = to_float(from[i]);
             }
             Floats largest_here = all(IMPOSSIBLE);
             for (int i = 0; i < BLOCK_SIZE; i += LANES) {
-                Floats some = load(from + i);
+                Floats some = count < BLOCK_SIZE ? load(last + i) : load(from + i);
                 const int id = block * BLOCK_SIZE + i;
                 if (allowed && i < count) {
                     const Words bits = all(allowed[id / 32] >> (id % 32)) & lane_bits;
@@ -399,21 +399,25 @@ class Row {
     }
 };
 
+template <typename Logit>
+int choose(Row& row, const Logit* logits, int size, const Settings& wanted) {
+    const int id = wanted.temperature == 0 ? row.likeliest(logits, size, wanted.allowed) : row.draw(logits, size, wanted);
+    return id < 0 && !wanted.allowed ? 0 : id;
+}
+
 }  // namespace
 
-// A token each; where nothing is possible 0, or -1 if only some are allowed. `stride` counts logits.
-extern "C" void lockstep_sample(const float* logits, int64_t stride, int32_t num_rows, int32_t vocab_size,
-                                const Settings* settings, int64_t* token_ids, int32_t num_threads) {
+// A token each; where nothing is possible 0, or -1 if only some are allowed. `stride` counts logits, which are float or,
+// if `is_bfloat16`, what the model rounds them to.
+extern "C" void lockstep_sample(const void* logits, int32_t is_bfloat16, int64_t stride, int32_t num_rows,
+                                int32_t vocab_size, const Settings* settings, int64_t* token_ids, int32_t num_threads) {
 #pragma omp parallel for schedule(dynamic, 1) num_threads(num_threads) if (num_rows > 1)
     for (int index = 0; index < num_rows; index++) {
         static thread_local std::unique_ptr<Row> owned;
         if (!owned) owned.reset(new Row);
-        Row& row = *owned;
-        const Settings& wanted = settings[index];
-        const float* from = logits + index * stride;
-        int id = wanted.temperature == 0 ? row.likeliest(from, vocab_size, wanted.allowed)
-                                         : row.draw(from, vocab_size, wanted);
-        if (id < 0 && !wanted.allowed) id = 0;
-        token_ids[index] = id;
+        const int64_t start = index * stride;
+        token_ids[index] =
+            is_bfloat16 ? choose(*owned, static_cast<const BFloat16*>(logits) + start, vocab_size, settings[index])
+                        : choose(*owned, static_cast<const float*>(logits) + start, vocab_size, settings[index]);
     }
 }

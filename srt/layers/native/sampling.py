@@ -23,6 +23,8 @@ TokenIds = npt.NDArray[np.int64]
 # sampling.cpp's Settings: seed, position, allowed, top_p, min_p, temperature (0: the likeliest), top_k.
 SETTINGS = struct.Struct("=QQQddfi")
 MAX_TOP_K = 2**31 - 1
+GREEDY = SETTINGS.pack(0, 0, 0, 1.0, 0.0, 0.0, 0)
+READABLE = (torch.float32, torch.bfloat16)
 
 
 class NativeChooser:
@@ -32,16 +34,18 @@ class NativeChooser:
         self._sample = library.sample
 
     def __call__(self, logits: torch.Tensor, rows: Sequence[SampleRow]) -> TokenIds:
-        """(S,) token ids for `logits` (S, V) float32 on the CPU, which stay as they are."""
+        """(S,) token ids for `logits` (S, V) on the CPU, which stay as they are. bfloat16 is read as it is."""
         num_rows, vocab_size = logits.shape
         token_ids = np.empty(num_rows, np.int64)
         if not num_rows:
             return token_ids
-        assert logits.dtype == torch.float32, f"logits are {logits.dtype}"
+        if logits.dtype not in READABLE:
+            logits = logits.float()
         assert logits.stride(1) == 1, f"logits have strides {logits.stride()}"
         masks = [None if row.allowed is None else _whole(row.allowed, vocab_size) for row in rows]
         self._sample(
             logits.data_ptr(),
+            logits.dtype == torch.bfloat16,
             logits.stride(0),
             num_rows,
             vocab_size,
@@ -62,6 +66,8 @@ def _whole(allowed: npt.NDArray[np.int32], vocab_size: int) -> npt.NDArray[np.in
 
 def _settings(row: SampleRow, allowed: npt.NDArray[np.int32] | None) -> bytes:
     params = row.params
+    if params.is_greedy and allowed is None:  # as many
+        return GREEDY
     return SETTINGS.pack(
         (params.seed or 0) & MASK_64,
         row.position,

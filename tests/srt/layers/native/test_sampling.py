@@ -61,6 +61,7 @@ ODD = st.sampled_from([np.nan, np.inf, -np.inf, 3e38, -3e38, 0.0])
     step=st.sampled_from([0.0, 0.5, 4.0]),
     odd=st.lists(st.tuples(st.integers(0, 5), st.integers(0, 4098), ODD), max_size=4),
     share_allowed=st.sampled_from([None, None, 0.0, 0.01, 0.5, 1.0]),
+    dtype=st.sampled_from([torch.float32, torch.bfloat16]),
     seed=st.integers(0, 1000),
 )
 def test_tokens_are_those_of_the_sampler_that_runs_everywhere(
@@ -72,11 +73,13 @@ def test_tokens_are_those_of_the_sampler_that_runs_everywhere(
     step: float,
     odd: list[tuple[int, int, float]],
     share_allowed: float | None,
+    dtype: torch.dtype,
     seed: int,
 ) -> None:
     logits = random_logits(len(params), vocab_size + 3, spread, seed, step)
     for row, token_id, value in odd:
         logits[row % len(params), token_id % vocab_size] = value
+    logits = logits.to(dtype)
     allowed = None
     if share_allowed is not None:
         allowed = bits_of(np.random.default_rng(seed).random(vocab_size) < share_allowed)
