@@ -1,6 +1,5 @@
 """Real ranks in real processes, in shared memory or over gloo: each serves some checkpoints and saves what it saw."""
 
-import multiprocessing
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -16,6 +15,7 @@ from srt.errors import RankLost
 from srt.layers.native.load import kernels
 from srt.model_executor.model_runner import ModelRunner
 from tests.fakes.forward_batches import Slots, Tokens, extend
+from tests.fakes.rank_hosts import RankHosts
 from tests.fakes.real_runner import load_runner
 
 LIMIT_S = 120.0
@@ -49,6 +49,7 @@ def serve(runner: ModelRunner) -> torch.Tensor:
 
 
 def run_ranks(
+    hosts: RankHosts,
     size: int,
     folder: Path,
     checkpoints: Sequence[Path],
@@ -57,29 +58,15 @@ def run_ranks(
     in_memory: bool = True,
 ) -> list[Any]:
     """What each rank saw: `logits` of each checkpoint, pool sizes, and the answers of every collective."""
-    context = multiprocessing.get_context("spawn")
-    processes = [
-        context.Process(
-            target=_run_rank, args=(rank, size, folder, list(checkpoints), load_format, in_memory)
-        )
-        for rank in range(size)
-    ]
-    for process in processes:
-        process.start()
-    try:
-        for process in processes:
-            process.join(LIMIT_S)
-        exit_codes = [process.exitcode for process in processes]
-        assert exit_codes == [0] * size, f"ranks ended with {exit_codes}"
-    finally:
-        for process in processes:
-            process.kill()
+    arguments = [(rank, size, folder, list(checkpoints), load_format, in_memory) for rank in range(size)]
+    assert hosts.run(f"{__name__}:{run_rank.__name__}", arguments) == [0] * size
     return [torch.load(folder / f"{rank}.pt") for rank in range(size)]
 
 
-def _run_rank(
+def run_rank(
     rank: int, size: int, folder: Path, checkpoints: list[Path], load_format: str, in_memory: bool
 ) -> None:
+    """In a process of its own."""
     torch.set_num_threads(1)
     group = init_tp_group(
         RankInfo(rank, size), f"file://{folder}/meet", LIMIT_S, kernels() if in_memory else None
@@ -128,19 +115,15 @@ def _broadcast_and_reduce_at_once(group: TpGroup) -> list[int]:
         return [broadcasts.result(), reductions.result()]
 
 
-def meet_one_that_leaves(folder: Path) -> str:
+def meet_one_that_leaves(hosts: RankHosts, folder: Path) -> str:
     """What rank 0 is told when rank 1 joins the group and ends at once."""
-    context = multiprocessing.get_context("spawn")
-    processes = [context.Process(target=_join_and_leave, args=(rank, folder)) for rank in range(2)]
-    for process in processes:
-        process.start()
-    for process in processes:
-        process.join(LIMIT_S)
-        process.kill()
+    arguments = [(rank, folder) for rank in range(2)]
+    assert hosts.run(f"{__name__}:{join_and_leave.__name__}", arguments) == [0, 0]
     return (folder / "told").read_text()
 
 
-def _join_and_leave(rank: int, folder: Path) -> None:
+def join_and_leave(rank: int, folder: Path) -> None:
+    """In a process of its own."""
     group = init_tp_group(RankInfo(rank, 2), f"file://{folder}/meet", LIMIT_S)
     if rank == 0:
         try:

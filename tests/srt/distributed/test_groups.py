@@ -1,5 +1,6 @@
-"""Ranks that share one model give what a rank alone gives. Five processes in all: this file takes seconds."""
+"""Ranks that share one model give what a rank alone gives, each in a process of its own."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from srt.distributed.collectives import LoneGroup
 from srt.distributed.groups import init_tp_group
 from srt.distributed.rank import ALONE, RankInfo
 from srt.errors import StartupError
+from tests.fakes.rank_hosts import RankHosts
 from tests.fakes.real_runner import load_runner
 from tests.fakes.tiny_checkpoint import write_tiny_checkpoint
 from tests.fakes.tp_ranks import NUM_AT_ONCE, meet_one_that_leaves, run_ranks, serve
@@ -25,8 +27,16 @@ class World:
     seen: list[Any]
 
 
+@pytest.fixture(scope="module")
+def hosts() -> Iterator[RankHosts]:
+    with RankHosts(3, preload=run_ranks.__module__) as hosts:
+        yield hosts
+
+
 @pytest.fixture(scope="module", params=[(2, False), (3, True)], ids=["2 over gloo", "3 in shared memory"])
-def world(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> World:
+def world(
+    request: pytest.FixtureRequest, hosts: RankHosts, tmp_path_factory: pytest.TempPathFactory
+) -> World:
     folder = tmp_path_factory.mktemp("ranks")
     biases = {"attention_bias": True, "mlp_bias": True, "tie_word_embeddings": True}
     checkpoints = [
@@ -36,7 +46,7 @@ def world(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     ]
     alone = [serve(load_runner(checkpoint)) for checkpoint in checkpoints]
     size, in_memory = request.param
-    return World(size, alone, run_ranks(size, folder, checkpoints, in_memory=in_memory))
+    return World(size, alone, run_ranks(hosts, size, folder, checkpoints, in_memory=in_memory))
 
 
 def test_logits_are_those_of_one_rank(world: World) -> None:
@@ -69,11 +79,11 @@ def test_collectives_answer_the_same_on_every_rank(world: World) -> None:
     assert [seen["collectives"] for seen in world.seen] == [expected] * size
 
 
-def test_dummy_weights_are_the_same_at_any_size(tmp_path: Path) -> None:
+def test_dummy_weights_are_the_same_at_any_size(hosts: RankHosts, tmp_path: Path) -> None:
     checkpoint = write_tiny_checkpoint(tmp_path / "model")
     (checkpoint / "model.safetensors").unlink()
     alone = serve(load_runner(checkpoint, load_format="dummy"))
-    (seen, _) = run_ranks(2, tmp_path, [checkpoint], load_format="dummy")
+    (seen, _) = run_ranks(hosts, 2, tmp_path, [checkpoint], load_format="dummy")
     torch.testing.assert_close(seen["logits"][0], alone, atol=1e-4, rtol=0)
     assert not torch.equal(alone, serve(load_runner(checkpoint, load_format="dummy", seed=1)))
 
@@ -96,5 +106,5 @@ def test_a_lone_group_changes_nothing() -> None:
     assert message.tolist() == [3]
 
 
-def test_a_rank_that_is_gone_is_said_to_be(tmp_path: Path) -> None:
-    assert meet_one_that_leaves(tmp_path).startswith("rank 0 of 2 waited for a rank that has ended")
+def test_a_rank_that_is_gone_is_said_to_be(hosts: RankHosts, tmp_path: Path) -> None:
+    assert meet_one_that_leaves(hosts, tmp_path).startswith("rank 0 of 2 waited for a rank that has ended")
