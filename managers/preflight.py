@@ -11,6 +11,7 @@ from srt.configs.checkpoint import find_model
 from srt.configs.load import load_model_config
 from srt.configs.model_config import ModelConfig
 from srt.errors import StartupError
+from srt.observability.request_log import check_target
 from srt.parsers.detect import check_parser_names
 from srt.runtime_plan.resolve import check_tp_size, resolve_context_length
 from srt.server_args.checks import find_problems
@@ -53,6 +54,9 @@ def claim_what_is_needed(
         missing = [package for module, package in TRACE_PACKAGES.items() if not is_there(module)]
         if missing:
             problems.found.append(f"traces need what is not installed: pip install {' '.join(missing)}")
+    if args.log_requests:
+        with problems.collected():
+            check_target(args.log_requests_target)
     _look_at_files(args, problems, free_memory)
     if sock is not None and not problems.found:
         return sock

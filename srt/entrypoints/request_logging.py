@@ -1,7 +1,8 @@
 """`LoggedEngine`: an EngineClient that tells the log what it is asked and what it answers (`--log-requests`).
 
 Four levels, SGLang's: 0 names and figures, 1 and sampling settings, 2 and the first 2,048 characters of prompt and
-answer, 3 and all of them. Nothing below 2 shows anything of what was written. Nothing of this exists unless asked for.
+answer, 3 and all of them. Nothing below 2 shows anything of what was written; of stop strings, how many there are.
+Nothing of this exists unless asked for.
 """
 
 import logging
@@ -66,7 +67,10 @@ class LoggedEngine(EngineLayer):
             "n": request.sampling[0].n,
         }
         if self._level >= SAMPLING:
-            told["sampling"] = msgspec.structs.asdict(request.sampling[0])
+            sampling = msgspec.structs.asdict(request.sampling[0])
+            if self._max_chars == 0:  # what an answer is to stop at is text, too
+                sampling["stop"] = len(sampling["stop"])
+            told["sampling"] = sampling
         if self._max_chars != 0:
             told["prompts"] = [redact(self._text(prompt), self._max_chars) for prompt in request.prompts]
         return told

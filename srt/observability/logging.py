@@ -16,7 +16,7 @@ import orjson
 from srt.observability.log_stream import LogStream
 
 # Talkative neighbours: what they say at INFO is not about a request or a decision of ours.
-_QUIET_LOGGERS = ("asyncio", "uvicorn.access", "uvicorn.error", "httpx", "filelock")
+_QUIET_LOGGERS = ("asyncio", "uvicorn.access", "uvicorn.error", "httpx", "filelock", "urllib3")
 _KEY = "fields"
 
 

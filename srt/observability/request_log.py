@@ -9,6 +9,7 @@ import logging.handlers
 import multiprocessing
 import queue
 import sys
+import tempfile
 from pathlib import Path
 
 from srt.errors import StartupError
@@ -21,6 +22,20 @@ LOG, STDOUT = "log", "stdout"
 NAME = "lockstep.requests"
 MAX_WAITING_LINES = 10_000
 KEPT_HOURS = 7 * 24
+
+
+def check_target(target: str) -> None:
+    """Raise StartupError if it is a folder that cannot be written."""
+    if target in (LOG, STDOUT):
+        return
+    folder = Path(target)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        # Not os.access: only writing tells.
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise StartupError(f"--log-requests-target: {target} cannot be written: {error.strerror}") from None
 
 
 def open_request_log(target: str, log_format: str) -> logging.Logger:

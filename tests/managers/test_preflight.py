@@ -38,6 +38,8 @@ def test_everything_that_is_wrong_is_said_at_once(model: str) -> None:
             tp_size=64,
             context_length=10**9,
             max_total_tokens=10**12,
+            log_requests=True,
+            log_requests_target="/dev/null/requests",
         )
         with pytest.raises(StartupError) as error_info:
             claim_what_is_needed(args)
@@ -52,6 +54,7 @@ def test_everything_that_is_wrong_is_said_at_once(model: str) -> None:
         "--tp-size 64",
         "--context-length",
         "memory is too small",
+        "--log-requests-target",
     ):
         assert sum(part in line for line in said) == 1, (part, said)
 

@@ -15,7 +15,12 @@ from tests.fakes.http_world import post
 pytestmark = pytest.mark.anyio
 
 PATH = "/v1/chat/completions"
-ASKED = {"messages": [{"role": "user", "content": "the question"}], "temperature": 0.5, "rid": "mine"}
+ASKED: dict[str, object] = {
+    "messages": [{"role": "user", "content": "the question"}],
+    "temperature": 0.5,
+    "rid": "mine",
+}
+ASKED["stop"] = ["no more questions"]
 LONG = {"messages": [{"role": "user", "content": "x" * 5000}]}
 
 
