@@ -21,7 +21,7 @@ INLINE_CODE = re.compile(r"<code>[^<]*</code>")
 LIST_INDENT = 2
 
 
-class GitHubLists(Extension):
+class GitHubLists(Extension):  # type: ignore[misc]  # Markdown has no types
     """What belongs to an item of a list is two columns further in, not four."""
 
     def extendMarkdown(self, md: Markdown) -> None:  # noqa: N802 (their name)
