@@ -173,9 +173,9 @@ class StreamReader(asyncio.Protocol):
 
 
 class Target:
-    """Where the server is, and how a request to it is spelled."""
+    """Where the server is, and how a request to it is spelled. `keeps_alive`: a connection serves many requests."""
 
-    def __init__(self, base_url: str, api_key: str | None) -> None:
+    def __init__(self, base_url: str, api_key: str | None, *, keeps_alive: bool = True) -> None:
         url = urlsplit(base_url if "://" in base_url else f"http://{base_url}")
         self.host = url.hostname or "127.0.0.1"
         self.tls = ssl.create_default_context() if url.scheme == "https" else None
@@ -185,6 +185,9 @@ class Target:
         self.headers = {"Host": url.netloc, "Content-Type": "application/json", "Accept": "text/event-stream"}
         if api_key:
             self.headers["Authorization"] = f"Bearer {api_key}"
+        self.keeps_alive = keeps_alive
+        if not keeps_alive:
+            self.headers["Connection"] = "close"
 
     def encode(self, api: str, body: dict[str, Any]) -> bytes:
         """The bytes of one POST."""
@@ -222,6 +225,8 @@ async def send_all(
         reader: StreamReader | None = None
         for request in pending:
             try:
+                if reader is not None and not target.keeps_alive:
+                    reader.close()
                 if reader is None or not reader.is_reusable:
                     reader = await target.connect()
                 answer = await reader.ask(request, timeout_s)

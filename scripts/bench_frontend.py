@@ -6,18 +6,16 @@ Starts a server with `--load-format mock` for each number of front processes, le
 prints a row for each point of the sweep: tokens/s, and what they would be if nothing but the steps took time (`ideal`);
 requests a step (`batch`); time to the first token, time per token, tokens per event; processor time per token of the
 front (all processes that serve HTTP), the detokenizer, the scheduler, and this client. Where tokens/s falls behind the
-ideal is the ceiling; TTFT rises first. With `--plot FILE` the curves are drawn, if matplotlib is installed.
+ideal is the ceiling; TTFT rises first. With `--plot FILE` curves are drawn as SVG.
 """
 
 import argparse
-import importlib
 import json
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 from urllib.request import urlopen
 
 import uvloop
@@ -26,6 +24,7 @@ from bench_client import Target, send_all
 from bench_figures import cpu_seconds, summarise
 from bench_server import OwnServer, own_server
 from bench_serving import Workload, make_bodies
+from line_plot import LinePlot
 
 # A step has room for that many: that prompts come in small portions is no limit of the front's.
 PREFILL_TOKENS = 16_384
@@ -124,19 +123,28 @@ def render_rows(rows: Sequence[dict[str, float]]) -> str:
     )
 
 
-def plot(rows: Sequence[dict[str, float]], path: Path) -> None:
-    """Tokens/s, TTFT and tokens per event over the number of streams, a curve for each number of workers."""
-    pyplot: Any = importlib.import_module("matplotlib.pyplot")
-    figure, axes = pyplot.subplots(1, 3, figsize=(14, 4))
-    for axis, name in zip(axes, ("tokens/s", "TTFT p50", "tok/event"), strict=True):
-        for num_workers in sorted({row["workers"] for row in rows}):
-            own = [row for row in rows if row["workers"] == num_workers]
-            label = f"{num_workers:.0f} front process{'es' if num_workers > 1 else ''}"
-            axis.plot([row["streams"] for row in own], [row[name] for row in own], marker="o", label=label)
-        axis.set(xlabel="streams", title=name, xscale="log")
-        axis.legend()
-    figure.tight_layout()
-    figure.savefig(path)
+def plots(rows: Sequence[dict[str, float]]) -> Mapping[str, LinePlot]:
+    """Over the number of streams, a curve for each number of front processes; by the end of a file's name."""
+    drawn = {"rate": "tokens/s", "ttft": "TTFT p50", "merged": "tok/event"}
+    titles = {
+        "tokens/s": "Tokens a second",
+        "TTFT p50": "Time to the first token, p50, ms",
+        "tok/event": "Tokens an event",
+    }
+    by_workers: dict[str, list[dict[str, float]]] = {}
+    for row in rows:
+        name = f"{row['workers']:.0f} front process{'es' if row['workers'] > 1 else ''}"
+        by_workers.setdefault(name, []).append(row)
+    return {
+        ending: LinePlot(
+            title=titles[column],
+            x_label="streams",
+            y_label="",
+            curves={name: [(row["streams"], row[column]) for row in own] for name, own in by_workers.items()},
+            log_x=True,
+        )
+        for ending, column in drawn.items()
+    }
 
 
 def _numbers(text: str) -> list[int]:
@@ -162,7 +170,9 @@ def parse_options(argv: Sequence[str] | None) -> argparse.Namespace:
         "--server-flag", action="append", default=[], help="Passed on, as --server-flag=--page-size=16."
     )
     parser.add_argument("--json", type=Path, help="Write the rows here.")
-    parser.add_argument("--plot", type=Path, help="Draw the curves here (PNG or SVG).")
+    parser.add_argument(
+        "--plot", type=Path, help="Draw the curves: X.svg means X-rate.svg, X-ttft.svg and X-merged.svg."
+    )
     parser.set_defaults(model="mock", vocab_size=32000, no_ignore_eos=False, extra_body={})
     return parser.parse_args(argv)
 
@@ -190,7 +200,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     if options.json is not None:
         options.json.write_text(json.dumps(rows, indent=2) + "\n", encoding="utf-8")
     if options.plot is not None:
-        plot(rows, options.plot)
+        for ending, drawn in plots(rows).items():
+            options.plot.with_name(f"{options.plot.stem}-{ending}.svg").write_text(
+                drawn.svg(), encoding="utf-8"
+            )
     return int(any(row["errors"] for row in rows))
 
 

@@ -34,22 +34,22 @@ class LinePlot:
         parts = [
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif" '
             f'font-size="12"><rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>',
-            _text(LEFT, 20, self.title, weight="bold", size=14),
-            _text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 8, self.x_label, anchor="middle"),
-            _text(LEFT, TOP - 4, self.y_label, fill="#555555", size=11, anchor="end"),
+            text_at(LEFT, 20, self.title, weight="bold", size=14),
+            text_at((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 8, self.x_label, anchor="middle"),
+            text_at(LEFT, TOP - 4, self.y_label, fill="#555555", size=11, anchor="end"),
         ]
         for y in ticks(up.low, up.high):
             parts.append(
                 f'<path d="M{LEFT} {up(y):.1f}H{WIDTH - RIGHT}" stroke="#dddddd"/>'
-                + _text(LEFT - 6, up(y) + 4, _number(y), anchor="end")
+                + text_at(LEFT - 6, up(y) + 4, _number(y), anchor="end")
             )
         for x in self._x_ticks(across):
-            parts.append(_text(across(self._at(x)), HEIGHT - BOTTOM + 16, _number(x), anchor="middle"))
+            parts.append(text_at(across(self._at(x)), HEIGHT - BOTTOM + 16, _number(x), anchor="middle"))
         for place, (name, curve) in enumerate(self.curves.items()):
             colour = COLOURS[place % len(COLOURS)]
             points = " ".join(f"{across(self._at(x)):.1f},{up(y):.1f}" for x, y in curve)
             parts.append(f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="1.6"/>')
-            parts.append(_text(WIDTH - RIGHT + 12, TOP + 8 + 18 * place, name, fill=colour))
+            parts.append(text_at(WIDTH - RIGHT + 12, TOP + 8 + 18 * place, name, fill=colour))
         return "\n".join([*parts, "</svg>\n"])
 
     def _at(self, x: float) -> float:
@@ -86,7 +86,7 @@ def _number(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 100 or value == int(value) else f"{value:.3g}"
 
 
-def _text(
+def text_at(
     x: float,
     y: float,
     text: str,
@@ -96,5 +96,6 @@ def _text(
     size: int = 12,
     weight: str = "normal",
 ) -> str:
+    """One line of text; `y` is its foot."""
     style = f'text-anchor="{anchor}" fill="{fill}" font-size="{size}" font-weight="{weight}"'
     return f'<text x="{x:.1f}" y="{y:.1f}" {style}>{html.escape(text)}</text>'

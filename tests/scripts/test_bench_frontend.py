@@ -1,6 +1,6 @@
 import pytest
 
-from bench_frontend import COLUMNS, parse_options, render_rows, role_of
+from bench_frontend import COLUMNS, parse_options, plots, render_rows, role_of
 
 
 @pytest.mark.parametrize(
@@ -26,3 +26,17 @@ def test_a_row_has_a_cell_under_each_heading() -> None:
 def test_sweeps_are_lists_of_numbers() -> None:
     options = parse_options(["--streams", "16,1024", "--workers", "1,2"])
     assert (options.streams, options.workers) == ([16, 1024], [1, 2])
+
+
+def test_each_number_of_front_processes_has_a_curve() -> None:
+    rows = [
+        dict.fromkeys(COLUMNS, 1.0) | {"workers": float(workers), "streams": float(streams)}
+        for workers in (1, 2)
+        for streams in (16, 64)
+    ]
+    drawn = plots(rows)["rate"]
+    assert drawn.curves == {
+        "1 front process": [(16.0, 1.0), (64.0, 1.0)],
+        "2 front processes": [(16.0, 1.0), (64.0, 1.0)],
+    }
+    assert drawn.svg().count("<polyline") == 2
