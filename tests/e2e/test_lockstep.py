@@ -157,6 +157,18 @@ def test_equal_logits_give_the_lowest_id_at_any_size(
 
 
 @pytest.mark.slow
+def test_nothing_but_http_can_be_reached_from_another_machine(two_ranks: ServerProcess) -> None:
+    listening = {
+        connection.laddr
+        for process in two_ranks.tree()
+        for connection in process.net_connections("tcp")
+        if connection.status == psutil.CONN_LISTEN
+    }
+    others = {address for address in listening if address.port != two_ranks.port}
+    assert len(listening) == len(others) + 1
+    assert {address.ip for address in others} <= {"127.0.0.1"}
+
+
 def test_idle_time_is_no_standstill(twins: Twins) -> None:
     """Idle for longer than any rank may wait for another."""
     flags = ("--model-path", twins.path, "--tp-size", "2", *FLAGS)

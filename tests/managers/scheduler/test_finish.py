@@ -64,6 +64,8 @@ def test_stop_tokens_are_banned_only_for_min_new_tokens() -> None:
     banned = rules(stop_token_ids=(COMMA,), min_new_tokens=1).banned_ids()
     assert banned is not None
     assert banned.tolist() == [COMMA, EOS]
+    # As of a model without a token for the end.
+    assert rules(ignore_eos=True, min_new_tokens=1).banned_ids() is None
 
 
 def test_a_token_outside_the_vocabulary_is_our_fault() -> None:

@@ -53,6 +53,7 @@ CONVERSATIONS = [
     [SYSTEM, USER],
     [USER, ASSISTANT, USER],
     [ASSISTANT],
+    [SYSTEM],
     [USER, SYSTEM, USER],
     [{"role": "user", "content": ""}, {"role": "assistant", "content": "  spaces  "}],
     [USER, {"role": "tool", "content": '{"a": 1}', "tool_call_id": "x"}],

@@ -9,7 +9,7 @@ from tokenizers import Tokenizer as Backend
 from tokenizers import decoders
 
 from srt.tokenizer.fast_tokenizer import FastTokenizer
-from srt.tokenizer.incremental_decoder import PieceDecoder, WindowDecoder
+from srt.tokenizer.incremental_decoder import MAX_TOKENS_OF_A_CHARACTER, PieceDecoder, WindowDecoder
 from tests.fakes import small_tokenizers as small
 
 BYTE_LEVEL = FastTokenizer(small.byte_level_bpe())
@@ -215,3 +215,18 @@ def test_a_prompt_of_a_hidden_bos_alone_leaves_the_answer_at_the_start() -> None
 def test_an_empty_token_does_not_lose_a_windows_context() -> None:
     world, empty = WORD_PIECE._backend.token_to_id("world"), WORD_PIECE._backend.token_to_id("<|end|>")
     assert pushes(WORD_PIECE, [empty, empty, empty, world], prompt=[1])[3] == " world"
+
+
+@pytest.mark.parametrize("text", ["a", "", "\ufffd"], ids=["text", "nothing", "no character"])
+def test_a_window_stays_short_however_long_the_answer_is(text: str) -> None:
+    lengths: list[int] = []
+
+    def decode(token_ids: Sequence[int]) -> str:
+        lengths.append(len(token_ids))
+        return "".join("p" if token_id == 0 else text for token_id in token_ids)
+
+    decoder = WindowDecoder(decode, lambda token_id: False, prompt_tail=[0, 0])
+    told = "".join(decoder.push(1) for _ in range(500)) + decoder.finish()
+    assert told == text * 500
+    assert max(lengths) <= 2 * (MAX_TOKENS_OF_A_CHARACTER + 1)
+    assert len(lengths) <= 2 * 500 + 3
