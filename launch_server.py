@@ -10,6 +10,7 @@ import signal
 import socket
 import sys
 from collections.abc import Callable
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
@@ -122,7 +123,10 @@ async def _run(args: "ServerArgs", model: "FoundModel", sock: socket.socket) -> 
         if args.tokenizer_worker_num > 1:
             async with launch_fronts(args, model) as fronts:
                 return await _serve(args, fronts, sock)
+        # Takes a while, and until the model is loaded there is nothing else to do here.
+        importing = asyncio.create_task(asyncio.to_thread(import_module, "srt.entrypoints.http_server"))
         async with launch(args, model) as engine:
+            await importing
             return await _serve(args, OnlyFront(args, engine), sock)
     finally:
         for number in SIGNALS:  # All is done; a late signal must not change the exit code.

@@ -33,6 +33,7 @@ from srt.layers.native.sampling import NativeChooser
 from srt.model_executor.mock_model import DEFAULT_CAPACITY, MockModel
 from srt.model_executor.model_runner import ModelRunner, RunnerStats
 from srt.model_executor.warmup import warm_up
+from srt.observability.start_parts import StartParts
 from srt.runtime_plan.device_facts import find_device
 from srt.runtime_plan.plan import RuntimePlan
 from srt.runtime_plan.resolve import resolve
@@ -59,20 +60,27 @@ def run(
     args: ServerArgs, addresses: IpcAddresses, model_config: ModelConfig, tokenizer_folder: str, rank: int
 ) -> None:
     """Load, report ready, serve until a Shutdown. Raises StartupError, LockstepDivergence."""
+    parts = StartParts()
+    parts.end("imports")
     rank_info = RankInfo(rank, args.tp_size)
     is_mock = args.load_format == MOCK
     device = find_device("cpu" if is_mock else args.device)
     if device.kind == "cpu" and args.attention_backend != "torch_native" and not is_mock:
         device = replace(device, kernels=find_kernels())
+    parts.end("kernels")
     plan = resolve(args, model_config, device, args.tp_size)
     meets_in_memory = plan.all_reduce == "shared_memory"
     group = init_tp_group(
         rank_info, addresses.rendezvous, args.dist_timeout, kernels() if meets_in_memory else None
     )
+    parts.end("meeting the other ranks")
     tokenizer = load_tokenizer(Path(tokenizer_folder))
+    parts.end("tokenizer")
     runner, sampler = _load_model(args, plan, model_config, tokenizer, group, addresses)
+    parts.end("weights")
     capacity = runner.size_pool()
     warm_up(runner, num_tokens=min(WARM_UP_TOKENS, plan.context_length - 1))
+    parts.end("KV cache and warm-up")
     inbox, outbox = _ports(addresses) if rank_info.is_leader else (None, NoOutbox())
     settings = scheduler_settings(args, plan, model_config, capacity)
     facts = start_facts(args, plan, settings, runner.stats())
@@ -86,6 +94,8 @@ def run(
         is_talking=rank_info.is_leader,
         make_loader=grammar_loader(args, model_config, tokenizer),
     )
+    parts.end("scheduler and grammars")
+    logger.info("start, and of that the processor's time: %s", parts)
     _serve(scheduler, group, inbox, outbox, addresses, facts)
 
 
