@@ -5,7 +5,7 @@ last token came at the same moment are one observation. Here is what happens onc
 """
 
 from managers.messages.to_detokenizer import RequestFinished
-from managers.request_state import Choice
+from managers.request_state import Choice, RequestState
 from srt.observability.front_counts import Count, FrontCounts
 
 # A plain number: this is the one that is added to with every batch.
@@ -20,11 +20,12 @@ class AnswerMeter:
         self._cells = counts.cells
         self._num_whole_tokens = 0  # of answers that come in one piece, in the batch at hand
 
-    def first_tokens(self, choice: Choice, num_tokens: int, cached_tokens: int, now: float) -> None:
+    def first_tokens(
+        self, request: RequestState, choice: Choice, num_tokens: int, cached_tokens: int, now: float
+    ) -> None:
         """An answer begins, or comes whole."""
-        counts, request = self._counts, choice.generation
-        is_streaming = request.is_streaming
-        self._count_prompt(choice, cached_tokens)
+        counts, is_streaming = self._counts, request.is_streaming
+        self._count_prompt(request, choice, cached_tokens)
         choice.first_token_at = now
         if is_streaming:
             counts.time_to_first_token[True].observe(now - request.timing.received)
@@ -47,9 +48,11 @@ class AnswerMeter:
             self._num_whole_tokens = 0
         self._cells[_STREAMED_TOKENS] += num_tokens
 
-    def finished(self, choice: Choice, finished: RequestFinished, made_at: float, now: float) -> None:
+    def finished(
+        self, request: RequestState, choice: Choice, finished: RequestFinished, made_at: float, now: float
+    ) -> None:
         """An answer has ended. What was cut off says nothing about how long answers take."""
-        counts, request = self._counts, choice.generation
+        counts = self._counts
         timing, is_streaming = request.timing, request.is_streaming
         counts.add(Count.ANSWERS + is_streaming)
         if finished.reason.type == "abort":
@@ -57,7 +60,7 @@ class AnswerMeter:
             return
         timing.scheduler, timing.detokenized = finished.timing, made_at
         if choice.first_token_at is None:  # it wanted no token
-            self._count_prompt(choice, finished.cached_tokens)
+            self._count_prompt(request, choice, finished.cached_tokens)
         counts.end_to_end[is_streaming].observe(now - timing.received)
         num_intervals = finished.completion_tokens - 1
         if not is_streaming and finished.timing is not None and num_intervals >= 0:
@@ -71,7 +74,7 @@ class AnswerMeter:
         elif num_intervals > 0 and choice.first_token_at is not None:
             counts.per_output_token[is_streaming].observe((now - choice.first_token_at) / num_intervals)
 
-    def _count_prompt(self, choice: Choice, cached_tokens: int) -> None:
-        self._counts.add(Count.PROMPT_TOKENS + choice.generation.is_streaming, choice.prompt_tokens)
+    def _count_prompt(self, request: RequestState, choice: Choice, cached_tokens: int) -> None:
+        self._counts.add(Count.PROMPT_TOKENS + request.is_streaming, choice.prompt_tokens)
         if cached_tokens:
             self._counts.add(Count.CACHED_TOKENS, cached_tokens)

@@ -50,7 +50,7 @@ class OpenRequests:
     def __init__(self, *, send_abort: Callable[[list[RequestId]], None], meter: AnswerMeter) -> None:
         self._send_abort = send_abort
         self._meter = meter
-        self._choices: dict[RequestId, Choice] = {}
+        self._choices: dict[RequestId, tuple[RequestState, Choice]] = {}
         self._requests_by_rid: dict[str, list[RequestState]] = {}
         self._arrivals: set[Arrival] = set()
         self._idle = asyncio.Event()
@@ -78,7 +78,7 @@ class OpenRequests:
 
     def add(self, request: RequestState) -> None:
         """From here on it gets what arrives for its choices."""
-        self._choices.update((choice.request_id, choice) for choice in request.choices)
+        self._choices.update((choice.request_id, (request, choice)) for choice in request.choices)
         for name in request.names:
             self._requests_by_rid.setdefault(name, []).append(request)
 
@@ -114,9 +114,9 @@ class OpenRequests:
             batch.request_ids, batch.texts, batch.num_tokens, batch.cached_tokens, strict=True
         ):
             end = start + num_tokens
-            choice = choices.get(request_id)
-            if choice is not None:
-                request = choice.generation
+            found = choices.get(request_id)
+            if found is not None:
+                request, choice = found
                 request.append(choice, text, batch.token_ids[start:end], cached_tokens)
                 to_wake[id(request)] = request
                 if choice.last_token_at == run_last_token_at and num_tokens == run_num_tokens:
@@ -126,23 +126,25 @@ class OpenRequests:
                         meter.intervals(run_last_token_at, run_num_tokens, run_length, now)
                     run_last_token_at, run_num_tokens, run_length = choice.last_token_at, num_tokens, 1
                     if choice.first_token_at is None:
-                        meter.first_tokens(choice, num_tokens, cached_tokens, now)
+                        meter.first_tokens(request, choice, num_tokens, cached_tokens, now)
                 choice.last_token_at = now
             start = end
         if run_length:
             meter.intervals(run_last_token_at, run_num_tokens, run_length, now)
             meter.end_batch(start)
         for told in batch.logprobs:
-            choice = choices.get(told.request_id)
-            if choice is not None:
-                choice.generation.add_logprobs(choice, told)
-                to_wake[id(choice.generation)] = choice.generation
+            found = choices.get(told.request_id)
+            if found is not None:
+                request, choice = found
+                request.add_logprobs(choice, told)
+                to_wake[id(request)] = request
         for finished in batch.finished:
-            choice = choices.pop(finished.request_id, None)
-            if choice is not None:
-                meter.finished(choice, finished, batch.made_at, now)
-                self._finish(choice, finished)
-                to_wake[id(choice.generation)] = choice.generation
+            found = choices.pop(finished.request_id, None)
+            if found is not None:
+                request, choice = found
+                meter.finished(request, choice, finished, batch.made_at, now)
+                self._finish(request, choice, finished)
+                to_wake[id(request)] = request
         if batch.finished:
             self._note_if_idle()
 
@@ -162,8 +164,7 @@ class OpenRequests:
             wait.cancel()
         return self._idle.is_set()
 
-    def _finish(self, choice: Choice, finished: RequestFinished) -> None:
-        request = choice.generation
+    def _finish(self, request: RequestState, choice: Choice, finished: RequestFinished) -> None:
         if finished.reason.status_code >= 500:
             # It may have failed on its way here, while the scheduler still runs it.
             self._abort([choice.request_id])

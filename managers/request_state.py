@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 
 
 class Choice:
-    """One answer in the making. `generation` is the request it belongs to, `index` its place there."""
+    """One answer in the making; `index` is its place in its request."""
 
     __slots__ = (
         "_logprobs",
@@ -31,7 +31,6 @@ class Choice:
         "completion_tokens",
         "finish_reason",
         "first_token_at",
-        "generation",
         "has_news",
         "index",
         "last_token_at",
@@ -41,10 +40,7 @@ class Choice:
         "request_id",
     )
 
-    def __init__(
-        self, *, generation: "RequestState", request_id: RequestId, index: int, prompt_tokens: int
-    ) -> None:
-        self.generation = generation
+    def __init__(self, *, request_id: RequestId, index: int, prompt_tokens: int) -> None:
         self.request_id = request_id
         self.index = index
         self.prompt_tokens = prompt_tokens
@@ -135,7 +131,7 @@ class RequestState:
 
     def add_choice(self, request_id: RequestId, *, index: int, prompt_tokens: int) -> Choice:
         """One more answer to wait for. All are added before the caller sees the request."""
-        choice = Choice(generation=self, request_id=request_id, index=index, prompt_tokens=prompt_tokens)
+        choice = Choice(request_id=request_id, index=index, prompt_tokens=prompt_tokens)
         self.choices.append(choice)
         self._num_open += 1
         return choice

@@ -1,6 +1,8 @@
 """What a caller gets of its request, and what giving up does."""
 
 import asyncio
+import gc
+import weakref
 
 import pytest
 
@@ -201,3 +203,17 @@ async def test_the_instants_of_a_request_are_noted() -> None:
         world.now += 3.0
         await world.text(world.requests[0].request_id, "b", finish=LENGTH)
         assert (request.timing.time_to_first_token_s, request.timing.duration_s) == (2.0, 5.0)
+
+
+async def test_a_request_that_is_over_is_gone_without_the_garbage_collector() -> None:
+    gc.disable()
+    try:
+        async with new_world() as world:
+            request = await world.start()
+            over = weakref.ref(request)
+            await world.text(world.requests[0].request_id, "a", finish=LENGTH)
+            assert await collect_text(request) == "a"
+            del request
+            assert over() is None, "its prompt would stay until the collector comes by"
+    finally:
+        gc.enable()
