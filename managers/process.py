@@ -37,7 +37,7 @@ logger = logging.getLogger(__name__)
 
 _PR_SET_PDEATHSIG = 1
 # New objects until the young are looked at; so often until the middle-aged are, and those until all are.
-_GC_THRESHOLDS = (10_000, 20, 20)
+_GC_THRESHOLDS = (10_000, 5, 20)
 
 Facts = Mapping[str, int | float | str | bool | None]
 
