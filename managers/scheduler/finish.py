@@ -71,6 +71,14 @@ class FinishRules:
         """Whether it is one at all."""
         return 0 <= token_id < self.vocab_size
 
+    def goes_on(self, num_output: int, token_id: int) -> bool:
+        """Whether a request without stop strings and grammar goes on: what `decide` would say of nearly every token."""
+        return (
+            num_output < self.max_new_tokens
+            and 0 <= token_id < self.vocab_size
+            and token_id not in self.stop_token_ids
+        )
+
     def decide(
         self, num_output: int, token_id: int, stop_match: StopMatch | None, *, is_whole: bool = False
     ) -> Finish | None:

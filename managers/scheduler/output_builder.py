@@ -23,7 +23,7 @@ class OutputBuilder:
             return
         num_emitted = request.num_emitted
         interval = request.sampling.stream_interval or self._stream_interval
-        if num_emitted == 0 or request.num_output - num_emitted >= interval:
+        if num_emitted == 0 or len(request.output_ids) - num_emitted >= interval:
             self._emit(request)
 
     def finished(self, request: Request, finish: Finish, now: float) -> None:

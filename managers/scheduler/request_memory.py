@@ -66,6 +66,8 @@ class RequestMemory:
 
     def num_needed_for_one_each(self, requests: Sequence[Request]) -> int:
         """The same for one more token of each of `requests`."""
+        if self.page_size == 1:
+            return len(requests)
         return self.page_size * sum(_num_slots(request) % self.page_size == 0 for request in requests)
 
     def num_fitting(self, request: Request, num_available: int) -> int:

@@ -102,6 +102,8 @@ class ResultProcessor:
 
 def _judge_last_token(request: Request, token_id: int) -> Finish | None:
     rules, grammar, match, is_whole = request.rules, request.grammar, None, False
+    if request.stop_strings is None and grammar is None and rules.goes_on(len(request.output_ids), token_id):
+        return None
     if token_id != request.output_ids[-1]:
         del request.output_ids[-1]  # it only stood in for what is no token
         return rules.decide(request.num_output, token_id, None)

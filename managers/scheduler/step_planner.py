@@ -76,7 +76,7 @@ class StepPlanner:
         if plan.hopeless is not None:
             return plan
         self._memory.extend_by_one(decoding)
-        plan.rows.extend(Row(request, 1) for request in decoding)
+        plan.rows += [Row(request, 1) for request in decoding]
         budget = prefill_budget(self._chunk_size, len(decoding))
         prefilling.sort(key=place_in_line)
         budget -= self._add_rows(plan, plan_continuing(prefilling, budget, self._memory))

@@ -73,3 +73,11 @@ def test_a_token_outside_the_vocabulary_is_our_fault() -> None:
         finish = rules().decide(1, token_id, None)
         assert finish is not None
         assert (finish.reason.type, finish.reason.status_code) == ("abort", 500)
+
+
+def test_the_short_way_goes_on_only_where_all_the_rules_do() -> None:
+    own = rules(5, min_new_tokens=3, stop_token_ids=(COMMA,))
+    cases = [(num, token) for num in range(1, 7) for token in (-1, 0, COMMA, EOS, 10)]
+    goes_on = [case for case in cases if own.goes_on(*case)]
+    assert goes_on == [(num, 0) for num in range(1, 5)]
+    assert [own.decide(*case, None) for case in goes_on] == [None] * 4
