@@ -1,12 +1,12 @@
 """Write docs/flags.md from the flag groups and the environment variables; `--check` only compares.
 
-.venv/bin/python scripts/write_flag_docs.py
+.venv/bin/python -m scripts.write_flag_docs
 """
 
-import argparse
 import sys
 from pathlib import Path
 
+from scripts.written_page import write_or_check
 from srt import env
 from srt.server_args.cli import Flag, flag_groups
 
@@ -56,21 +56,5 @@ def _row(flag: Flag) -> str:
     return f"| {spellings} | {value} | {default} | {flag.info.help} |\n"
 
 
-def main() -> int:
-    """Exit code 1 when `--check` finds the page out of date."""
-    parser = argparse.ArgumentParser(description="Write docs/flags.md.")
-    parser.add_argument(
-        "--check", action="store_true", help="Write nothing; fail if the page is out of date."
-    )
-    check = parser.parse_args().check
-    page = render_page()
-    if not check:
-        PAGE.write_text(page, encoding="utf-8")
-    elif not PAGE.exists() or PAGE.read_text(encoding="utf-8") != page:
-        print("docs/flags.md is out of date: run scripts/write_flag_docs.py", file=sys.stderr)
-        return 1
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(write_or_check(PAGE, render_page(), script="write_flag_docs"))

@@ -3,10 +3,10 @@
 .venv/bin/python -m scripts.write_metric_docs
 """
 
-import argparse
 import sys
 from pathlib import Path
 
+from scripts.written_page import write_or_check
 from srt.observability.metric_catalogue import GROUPS, SGLANG_PREFIX, Metric
 from srt.observability.request_timing import SEGMENTS
 
@@ -79,21 +79,5 @@ def _row(metric: Metric) -> str:
     return f"| `{metric.full_name(SGLANG_PREFIX)}` | {metric.kind} | {labels} | {metric.help} |\n"
 
 
-def main() -> int:
-    """Exit code 1 when `--check` finds the page out of date."""
-    parser = argparse.ArgumentParser(description="Write docs/metrics.md.")
-    parser.add_argument(
-        "--check", action="store_true", help="Write nothing; fail if the page is out of date."
-    )
-    check = parser.parse_args().check
-    page = render_page()
-    if not check:
-        PAGE.write_text(page, encoding="utf-8")
-    elif not PAGE.exists() or PAGE.read_text(encoding="utf-8") != page:
-        print("docs/metrics.md is out of date: run scripts/write_metric_docs.py", file=sys.stderr)
-        return 1
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(write_or_check(PAGE, render_page(), script="write_metric_docs"))
