@@ -25,6 +25,8 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _PREFIX = "lockstep-"
+# Plain numbers: an enumeration's members make new ones where they are combined, for every message.
+_EVENTS, _READABLE = int(zmq.EVENTS), int(zmq.POLLIN)
 # A unix socket's path holds at most 107 bytes, and the longest name in the folder is "/detokenizer".
 _LONGEST_FOLDER = 107 - len("/detokenizer")
 
@@ -197,15 +199,14 @@ class _Inbox(Generic[T]):
     def drain(self) -> list[T]:
         """Everything that has arrived."""
         messages: list[T] = []
-        while True:
-            try:
-                frame = self.socket.recv(zmq.NOBLOCK)
-            except zmq.Again:
-                return messages
+        # Asked beforehand: that nothing is there would be an exception, which costs as much as a message.
+        while int(self.socket.getsockopt(_EVENTS)) & _READABLE:
+            frame = self.socket.recv(zmq.NOBLOCK)
             try:
                 messages.append(self._decoder.decode(frame))
             except msgspec.MsgspecError as error:
                 logger.error("dropped a frame of %d bytes that is no message: %s", len(frame), error)
+        return messages
 
     def close(self) -> None:
         self.socket.close(linger=0)
@@ -242,6 +243,8 @@ class AsyncReceiver(Generic[T]):
 
     def __init__(self, address: str, message_type: Any) -> None:
         self._inbox = _Inbox[T](address, message_type)
+        self._waiter: asyncio.Future[None] | None = None
+        self._watching: asyncio.AbstractEventLoop | None = None
 
     async def receive(self) -> list[T]:
         """Everything that has arrived, waiting for the first; never empty."""
@@ -252,19 +255,32 @@ class AsyncReceiver(Generic[T]):
             await self._wait_readable()
 
     async def _wait_readable(self) -> None:
-        # Watched only while somebody waits. The descriptor also reports what is no message (a peer that leaves) and
-        # goes on doing so until the socket is read: watched on nobody's behalf, it would keep the loop spinning.
         loop = asyncio.get_running_loop()
-        descriptor = self._inbox.socket.fileno()
-        readable = asyncio.Event()
-        loop.add_reader(descriptor, readable.set)
+        if self._watching is None:
+            loop.add_reader(self._inbox.socket.fileno(), self._on_readable)
+            self._watching = loop
+        self._waiter = loop.create_future()
         try:
-            await readable.wait()
+            await self._waiter
         finally:
-            loop.remove_reader(descriptor)
+            self._waiter = None
+
+    def _on_readable(self) -> None:
+        if self._waiter is None:
+            # The descriptor also reports what is no message (a peer that leaves), and goes on doing so until the
+            # socket is read: watched on nobody's behalf, it would keep the loop spinning.
+            self._stop_watching()
+        elif not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def _stop_watching(self) -> None:
+        if self._watching is not None:
+            self._watching.remove_reader(self._inbox.socket.fileno())
+            self._watching = None
 
     def close(self) -> None:
         """Let go of the socket. Nobody may be waiting for it."""
+        self._stop_watching()
         self._inbox.close()
 
 
