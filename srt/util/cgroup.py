@@ -1,41 +1,71 @@
-"""What the control group that we run in allows: memory and processor time. None where there is no limit.
+"""What the control groups that we run in allow: memory and processor time. None where there is no limit.
 
-Both versions of the interface, as Linux mounts them. A container sees its own group at the top of the mount.
+Both versions of the interface, as Linux mounts them. A container sees its own group at the top of the mount; a service
+of systemd's is somewhere below, and the limits of every group above it hold as well.
 """
 
 import math
+from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path("/sys/fs/cgroup")
+# Lines of hierarchy:controllers:path; version 2 is hierarchy 0.
+MEMBERSHIP = Path("/proc/self/cgroup")
 
 
-def memory_limit(root: Path = ROOT) -> int | None:
-    """Most bytes that the group's processes may use together."""
-    return _number(root / "memory.max") or _number(root / "memory/memory.limit_in_bytes")
+def memory_limit(root: Path = ROOT, membership: Path = MEMBERSHIP) -> int | None:
+    """Most bytes that the processes of the tightest group may use together."""
+    return min((limit for limit, _ in _memory(root, membership)), default=None)
 
 
-def memory_used(root: Path = ROOT) -> int:
-    """Bytes that the group uses and could not give back at once; file cache that nobody reads does not count."""
-    for folder, usage, inactive in (
-        (root, "memory.current", "inactive_file"),
-        (root / "memory", "memory.usage_in_bytes", "total_inactive_file"),
+def memory_left(root: Path = ROOT, membership: Path = MEMBERSHIP) -> int | None:
+    """Bytes until the first limit is met. File cache that nobody reads is given back at once and does not count."""
+    return min((limit - used for limit, used in _memory(root, membership)), default=None)
+
+
+def cpu_limit(root: Path = ROOT, membership: Path = MEMBERSHIP) -> int | None:
+    """Whole processors that the tightest group's time is worth, at least 1."""
+    shares = [_words(group / "cpu.max") for group in _groups(root, membership, "")]
+    for group in _groups(root / "cpu", membership, "cpu"):
+        shares.append(_words(group / "cpu.cfs_quota_us") + _words(group / "cpu.cfs_period_us"))
+    worth = [
+        max(math.floor(int(share[0]) / int(share[1])), 1)
+        for share in shares
+        if len(share) == 2 and share[0] != "max" and int(share[0]) > 0
+    ]
+    return min(worth, default=None)
+
+
+def _memory(root: Path, membership: Path) -> Iterator[tuple[int, int]]:
+    """Limit and use of each group that has a limit."""
+    for top, controller, limit_name, used_name, inactive in (
+        (root, "", "memory.max", "memory.current", "inactive_file"),
+        (root / "memory", "memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
     ):
-        used = _number(folder / usage)
-        if used is not None:
-            return max(used - _statistic(folder / "memory.stat", inactive), 0)
-    return 0
+        for group in _groups(top, membership, controller):
+            limit = _number(group / limit_name)
+            if limit is not None:
+                used = (_number(group / used_name) or 0) - _statistic(group / "memory.stat", inactive)
+                yield limit, max(used, 0)
 
 
-def cpu_limit(root: Path = ROOT) -> int | None:
-    """Whole processors that the group's time is worth, at least 1."""
-    quota, period = _words(root / "cpu.max")[:2] or ("max", "0")
-    if quota == "max":
-        quota_us, period_us = _number(root / "cpu/cpu.cfs_quota_us"), _number(root / "cpu/cpu.cfs_period_us")
-    else:
-        quota_us, period_us = int(quota), int(period)
-    if not quota_us or not period_us or quota_us < 0:
-        return None
-    return max(math.floor(quota_us / period_us), 1)
+def _groups(top: Path, membership: Path, controller: str) -> Iterator[Path]:
+    """Our group, as far as it can be seen under `top`, and all above it."""
+    for line in _lines(membership):
+        _, controllers, path = line.split(":", 2)
+        if controller in controllers.split(",") and ".." not in path.split("/"):
+            group = top / path.strip("/")
+            while group != top:
+                yield group
+                group = group.parent
+    yield top
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return [line for line in path.read_text().splitlines() if line.count(":") >= 2]
+    except OSError:
+        return []
 
 
 def _words(path: Path) -> list[str]:

@@ -2,14 +2,11 @@
 
 import psutil
 
-from srt.util.cgroup import memory_limit, memory_used
+from srt.util.cgroup import memory_left
 
 
 def free_host_memory() -> int:
-    """Bytes: of the machine, or of the control group if that allows less."""
-    machine = psutil.virtual_memory()
-    available = int(machine.available)
-    limit = memory_limit()
-    if limit is None or limit >= machine.total:
-        return available
-    return min(available, limit - memory_used())
+    """Bytes: of the machine, or of the control groups if they allow less."""
+    available = int(psutil.virtual_memory().available)
+    left = memory_left()
+    return available if left is None else max(min(available, left), 0)
