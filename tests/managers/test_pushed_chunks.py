@@ -5,9 +5,10 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from managers.request_state import RequestState
 from srt.engine_client import FinishReason, GenerateChunk
 from srt.errors import RequestFailed
-from tests.managers.front import LENGTH, collect_text, new_world, text_batch, until_waiting
+from tests.managers.front import LENGTH, World, collect_text, new_world, text_batch, until_waiting
 
 pytestmark = pytest.mark.anyio
 
@@ -34,6 +35,18 @@ class Sink:
         self.texts += [chunk.text for chunk in chunks]
 
 
+async def begin(world: World, sink: Sink) -> tuple[RequestState, int, asyncio.Task[str]]:
+    """An answer that has begun and whose reader, which offers `sink`, waits for more."""
+    request = await world.start()
+    request_id = world.requests[-1].request_id
+    await world.text(request_id, "a")
+    await anext(request)
+    request.push_to(sink)
+    reader = asyncio.create_task(collect_text(request))
+    await until_waiting(request)
+    return request, request_id, reader
+
+
 async def test_the_middle_is_pushed_and_the_reader_gets_beginning_and_end() -> None:
     async with new_world() as world:
         request, sink = await world.start(), Sink()
@@ -51,19 +64,14 @@ async def test_the_middle_is_pushed_and_the_reader_gets_beginning_and_end() -> N
 
 async def test_what_the_sink_is_not_ready_for_the_reader_gets() -> None:
     async with new_world() as world:
-        request, sink = await world.start(), Sink()
-        (message,) = world.requests
-        await world.text(message.request_id, "a")
-        await anext(request)
-        request.push_to(sink)
-        reader = asyncio.create_task(collect_text(request))
-        await until_waiting(request)
+        sink = Sink()
+        request, request_id, reader = await begin(world, sink)
         sink.is_open = False
-        await world.text(message.request_id, "b")
+        await world.text(request_id, "b")
         await until_waiting(request)
         sink.is_open = True
-        await world.text(message.request_id, "c")
-        await world.text(message.request_id, "d", finish=LENGTH)
+        await world.text(request_id, "c")
+        await world.text(request_id, "d", finish=LENGTH)
         assert (await reader, sink.texts) == ("bd", ["c"])
 
 
@@ -97,50 +105,22 @@ async def test_a_choice_that_ends_before_the_others_is_pushed_and_the_last_is_no
 
 async def test_a_sink_that_fails_fails_its_own_request_and_no_other() -> None:
     async with new_world() as world:
-        broken, sound = await world.start(), await world.start()
-        ids = [message.request_id for message in world.requests]
-        for request, request_id in zip((broken, sound), ids, strict=True):
-            await world.text(request_id, "a")
-            await anext(request)
-        broken.push_to(Sink(error=ValueError("no such event")))
-        readers = [asyncio.create_task(collect_text(request)) for request in (broken, sound)]
-        await until_waiting(broken)
-        await until_waiting(sound)
-        for request_id in ids:
+        _, broken_id, broken = await begin(world, Sink(error=ValueError("no such event")))
+        _, sound_id, sound = await begin(world, Sink())
+        for request_id in (broken_id, sound_id):
             await world.text(request_id, "b")
-        await world.text(ids[1], "c", finish=LENGTH)
+        await world.text(sound_id, "c", finish=LENGTH)
         with pytest.raises(ValueError, match="no such event"):
-            await readers[0]
-        assert await readers[1] == "bc"
+            await broken
+        assert await sound == "c"
 
 
 async def test_an_error_is_the_readers_behind_all_that_was_pushed() -> None:
     async with new_world() as world:
-        request, sink = await world.start(), Sink()
-        (message,) = world.requests
-        await world.text(message.request_id, "a")
-        await anext(request)
-        request.push_to(sink)
-        reader = asyncio.create_task(collect_text(request))
-        await until_waiting(request)
-        await world.text(message.request_id, "b")
-        broken = FinishReason(type="abort", message="broken", status_code=500)
-        await world.text(message.request_id, "", finish=broken)
+        sink = Sink()
+        _, request_id, reader = await begin(world, sink)
+        await world.text(request_id, "b")
+        await world.text(request_id, "", finish=FinishReason(type="abort", message="broken", status_code=500))
         with pytest.raises(RequestFailed, match="broken"):
             await reader
         assert sink.texts == ["b"]
-
-
-async def test_what_a_process_that_is_late_finds_together_is_pushed_together_and_counted() -> None:
-    async with new_world() as world:
-        request, sink = await world.start(), Sink()
-        request.push_to(sink)
-        (message,) = world.requests
-        reader = asyncio.create_task(collect_text(request))
-        await until_waiting(request)
-        await world.text(message.request_id, "a")
-        await until_waiting(request)
-        await world.say(*(text_batch({message.request_id: text}) for text in "bcd"))
-        await world.text(message.request_id, "e", finish=LENGTH)
-        assert (await reader, sink.texts) == ("ae", ["bcd"])
-        assert [state["num_coalesced_chunks"] for state in world.manager.worker_states()] == [2]
