@@ -30,6 +30,8 @@ FIRST_BYTE = "first_byte_at"
 MAX_HEAD_BYTES = 64 * 1024
 MAX_HEADERS = 256
 MAX_DISCARDED_BYTES = 256 * 1024 * 1024
+# A client that is still sending when the connection is closed is sent a reset, and may never see why.
+LINGER_S = 1.0
 
 
 class BoundedHttpProtocol(HttpToolsProtocol):
@@ -58,6 +60,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._newest_data = self._data_anew = b""
         self._is_upgrade_offered = False
         self._refusal: tuple[int, str] | None = None
+        self._is_refused = False
         self._watch = ReadWatch(self.loop, self.read_timeout_s, self._on_late)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -74,6 +77,8 @@ class BoundedHttpProtocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Feed the parser, then see whether an unfinished head has grown too long."""
+        if self._is_refused:
+            return
         if self._is_in_head:
             if not self._num_head_bytes:
                 self._first_byte_at = time.monotonic()
@@ -83,9 +88,13 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             super().data_received(data)
             data = self._data_anew
         # Looked at afterwards: one read may hold a whole head and much of a body behind it.
-        if self._is_in_head and self._num_head_bytes > MAX_HEAD_BYTES and not self.transport.is_closing():
+        if self._is_refused or self.transport.is_closing():
+            self._watch.stop()
+            return
+        if self._is_in_head and self._num_head_bytes > MAX_HEAD_BYTES:
             self._refuse(431, f"the request's head is longer than {MAX_HEAD_BYTES} bytes")
-        self._watch_the_rest()
+        else:
+            self._watch_the_rest()
 
     def on_headers_complete(self) -> None:
         """The body begins."""
@@ -183,5 +192,8 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         head = b"content-type: application/json\r\nconnection: close\r\ncontent-length: %d\r\n\r\n" % len(
             body
         )
+        self._is_refused = True
+        self._watch.stop()
         self.transport.write(STATUS_LINE[status] + head + body)
-        self.transport.close()
+        self.transport.write_eof()
+        self.loop.call_later(LINGER_S, self.transport.close)
