@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+MAX_RANKS_IN_MEMORY = 64  # that can meet in shared memory: MAX_RANKS of srt/layers/native/ranks.h
+
 
 @dataclass(frozen=True, slots=True)
 class RankInfo:

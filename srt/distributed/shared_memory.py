@@ -21,7 +21,6 @@ from srt.distributed.rank import RankInfo
 from srt.errors import RankLost, StartupError
 
 VALUE_TYPES = {torch.float32: 0, torch.bfloat16: 1, torch.float16: 2}
-MAX_RANKS = 64
 RETRY_INTERVAL_S = 0.01
 _ENDED, _SILENT = 1, 2
 

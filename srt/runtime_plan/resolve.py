@@ -5,6 +5,7 @@ what cannot be had. Loads no torch.
 """
 
 from srt.configs.model_config import ModelConfig
+from srt.distributed.rank import MAX_RANKS_IN_MEMORY
 from srt.errors import StartupError
 from srt.runtime_plan.plan import DeviceFacts, RuntimePlan
 from srt.server_args.server_args import ServerArgs
@@ -188,6 +189,8 @@ def resolve_all_reduce(tp_size: int, facts: DeviceFacts, *, disable_custom: bool
         return "gloo", "asked for by --disable-custom-all-reduce"
     if not facts.kernels.are_there:
         return "gloo", f"over loopback; {facts.kernels.reason}"
+    if tp_size > MAX_RANKS_IN_MEMORY:
+        return "gloo", f"over loopback; no more than {MAX_RANKS_IN_MEMORY} ranks meet in shared memory"
     return "shared_memory", "all ranks are on this machine, and there are native kernels"
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from srt.distributed.rank import RankInfo
-from srt.distributed.shared_memory import MAX_RANKS, SharedMemoryGroup, meet_in_memory
+from srt.distributed.rank import MAX_RANKS_IN_MEMORY, RankInfo
+from srt.distributed.shared_memory import SharedMemoryGroup, meet_in_memory
 from srt.errors import RankLost, StartupError
 from srt.layers.native.load import kernels
 from tests.fakes.ranks_in_threads import run_in_threads
@@ -80,7 +80,10 @@ def test_counts_may_run_over(tmp_path: Path) -> None:
         # As after some billions of meetings; each counter begins a cache line pair of the memory.
         beginning = (2**32 - 3) & ~1
         group.seat.num_meetings = group.seat.num_exchanges = group.seat.num_told = beginning
-        places = (group.rank.rank, MAX_RANKS if group.rank.is_leader else MAX_RANKS + 1 + group.rank.rank)
+        places = (
+            group.rank.rank,
+            MAX_RANKS_IN_MEMORY if group.rank.is_leader else MAX_RANKS_IN_MEMORY + 1 + group.rank.rank,
+        )
         for place in places:
             ctypes.c_uint32.from_address(group.seat.memory + 128 * place).value = beginning
         all_there.wait(30)
