@@ -59,7 +59,7 @@ async def test_a_client_that_stops_reading_gets_all_of_it_in_order_once_it_reads
     client = FakeEngineClient()
     async with serving(client) as world, world.connection() as connection:
         generation = await begin(client, connection)
-        pieces = [f"{number:03}" * 30_000 for number in range(40)]
+        pieces = [f"{number:03}" * 30_000 for number in range(160)]  # more than two sockets hold
         for piece in pieces:
             generation.push(chunk(piece))
             await asyncio.sleep(0)
