@@ -124,3 +124,13 @@ async def test_an_error_is_the_readers_behind_all_that_was_pushed() -> None:
         with pytest.raises(RequestFailed, match="broken"):
             await reader
         assert sink.texts == ["b"]
+
+
+async def test_what_a_process_that_is_late_finds_together_is_pushed_together_and_counted() -> None:
+    async with new_world() as world:
+        sink = Sink()
+        _, request_id, reader = await begin(world, sink)
+        await world.say(*(text_batch({request_id: text}) for text in "bcd"))
+        await world.text(request_id, "e", finish=LENGTH)
+        assert (await reader, sink.texts) == ("e", ["bcd"])
+        assert [state["num_coalesced_chunks"] for state in world.manager.worker_states()] == [2]
