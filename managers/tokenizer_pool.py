@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from managers.messages.base import pack_token_ids
 from srt.engine_client import ChatPrompt, Prompt, TextPrompt, TokenPrompt
@@ -20,9 +20,11 @@ from srt.tokenizer.tokenizer import Tokenizer
 P = ParamSpec("P")
 R = TypeVar("R")
 
-# Two, so that a short prompt need not wait for a long one; more would only fight for the interpreter. Who only wants to
-# know ids or text, of any length, waits in a lane of one thread, and no prompt waits for it.
-NUM_THREADS = 2
+# Short prompts, as most are, have a lane of their own, so that none waits for a long one. Who only wants to know ids or
+# text, of any length, waits in a third, and no prompt waits for it. More threads would only fight for the interpreter.
+NUM_THREADS_FOR_SHORT, NUM_THREADS_FOR_LONG, NUM_THREADS_FOR_QUESTIONS = 1, 2, 1
+# Characters, or ids, of all prompts of a request together, and prompts, messages and tools: a few milliseconds.
+MOST_OF_SHORT, MOST_PARTS_OF_SHORT = 8192, 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +43,11 @@ class TokenizerPool:
         self._vocab_size = vocab_size
         self._chat_template = ChatTemplate.of(tokenizer)
         self._longest_token = longest_token_bytes(tokenizer)
-        self._threads = ThreadPoolExecutor(NUM_THREADS, thread_name_prefix="tokenizer")
-        self._questions = ThreadPoolExecutor(1, thread_name_prefix="tokenizer question")
+        self._short = ThreadPoolExecutor(NUM_THREADS_FOR_SHORT, thread_name_prefix="tokenizer")
+        self._long = ThreadPoolExecutor(NUM_THREADS_FOR_LONG, thread_name_prefix="tokenizer of long")
+        self._questions = ThreadPoolExecutor(
+            NUM_THREADS_FOR_QUESTIONS, thread_name_prefix="tokenizer question"
+        )
 
     @property
     def has_chat_template(self) -> bool:
@@ -58,9 +63,8 @@ class TokenizerPool:
         self, prompts: Sequence[Prompt], *, max_tokens: int, timing: RequestTiming | None = None
     ) -> list[TokenizedPrompt]:
         """All prompts of one request, in one job. Raises RequestError for an empty, too long or wrong one."""
-        return await self._in_thread(
-            self._threads, self._tokenize, prompts, max_tokens, timing or RequestTiming()
-        )
+        threads = self._short if are_short(prompts) else self._long
+        return await self._in_thread(threads, self._tokenize, prompts, max_tokens, timing or RequestTiming())
 
     async def encode(self, prompt: Prompt, *, add_special_tokens: bool) -> list[int]:
         """The ids of one prompt, of any length. Raises InvalidRequest."""
@@ -77,7 +81,7 @@ class TokenizerPool:
 
     def close(self) -> None:
         """Let the threads end; jobs that wait are dropped."""
-        for threads in (self._threads, self._questions):
+        for threads in (self._short, self._long, self._questions):
             threads.shutdown(wait=False, cancel_futures=True)
 
     async def _in_thread(
@@ -150,6 +154,36 @@ class TokenizerPool:
         if token_ids and not (min(token_ids) >= 0 and max(token_ids) <= largest):
             wrong = next(token_id for token_id in token_ids if not 0 <= token_id <= largest)
             raise InvalidRequest(f"token id {wrong} is outside the vocabulary (0 to {largest})", param=param)
+
+
+def are_short(prompts: Sequence[Prompt]) -> bool:
+    """Whether these take no time worth mentioning. Looks at no more of them than of short ones."""
+    num_left = MOST_OF_SHORT
+    if len(prompts) > MOST_PARTS_OF_SHORT:
+        return False
+    for prompt in prompts:
+        match prompt:
+            case TextPrompt(text):
+                num_left -= len(text)
+            case TokenPrompt(token_ids):
+                num_left -= len(token_ids)
+            case ChatPrompt(messages=messages, tools=tools):
+                if len(messages) + len(tools or ()) > MOST_PARTS_OF_SHORT:
+                    return False
+                num_left -= sum(_num_chars(message.get("content")) for message in messages)
+    return num_left >= 0
+
+
+def _num_chars(content: Any) -> int:
+    """Of a message's content, whatever it is: it has not been checked yet."""
+    if isinstance(content, str):
+        return len(content)
+    if not isinstance(content, list):
+        return 0
+    if len(content) > MOST_PARTS_OF_SHORT:
+        return MOST_OF_SHORT + 1
+    texts = [part.get("text") for part in content if isinstance(part, dict)]
+    return sum(len(text) for text in texts if isinstance(text, str))
 
 
 def longest_token_bytes(tokenizer: Tokenizer) -> int:

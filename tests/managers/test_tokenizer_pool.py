@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from managers.messages import unpack_token_ids
-from managers.tokenizer_pool import TokenizerPool, longest_token_bytes
-from srt.engine_client import ChatPrompt, TextPrompt, TokenPrompt
+from managers.tokenizer_pool import MOST_OF_SHORT, TokenizerPool, are_short, longest_token_bytes
+from srt.engine_client import ChatPrompt, Prompt, TextPrompt, TokenPrompt
 from srt.errors import ContextLengthExceeded, InvalidRequest
 from tests.fakes.tokenizer import BOS_ID, VOCAB_SIZE, ByteTokenizer
 
@@ -130,3 +130,50 @@ async def test_whoever_only_asks_for_ids_keeps_no_prompt_waiting() -> None:
         tokenizer.let_go.set()
         await asyncio.gather(*asking)
         pool.close()
+
+
+LONG_TEXT = "x" * (MOST_OF_SHORT + 1)
+
+
+async def test_a_short_prompt_waits_for_no_long_one() -> None:
+    tokenizer = StuckTokenizer()
+    pool = TokenizerPool(tokenizer, vocab_size=VOCAB_SIZE)
+    long = [
+        asyncio.create_task(pool.tokenize([TextPrompt(LONG_TEXT)], max_tokens=2 * MOST_OF_SHORT))
+        for _ in range(4)
+    ]
+    try:
+        (prompt,) = await pool.tokenize([TextPrompt("ab")], max_tokens=10)
+        assert prompt.token_ids == [97, 98]
+        assert not any(task.done() for task in long)
+    finally:
+        tokenizer.let_go.set()
+        await asyncio.gather(*long)
+        pool.close()
+
+
+USER = {"role": "user", "content": "hi"}
+
+
+@pytest.mark.parametrize(
+    ("prompts", "is_short"),
+    [
+        ([TextPrompt("x" * MOST_OF_SHORT)], True),
+        ([TextPrompt(LONG_TEXT)], False),
+        ([TextPrompt("x" * (MOST_OF_SHORT // 2 + 1))] * 2, False),
+        ([TextPrompt("x")] * 33, False),
+        ([TokenPrompt([1] * (MOST_OF_SHORT + 1))], False),
+        ([ChatPrompt(messages=[USER] * 32)], True),
+        ([ChatPrompt(messages=[USER] * 33)], False),
+        ([ChatPrompt(messages=[USER], tools=[{}] * 32)], False),
+        ([ChatPrompt(messages=[{"role": "user", "content": LONG_TEXT}])], False),
+        ([ChatPrompt(messages=[{"role": "user", "content": [{"type": "text", "text": LONG_TEXT}]}])], False),
+        ([ChatPrompt(messages=[{"role": "user", "content": [{}] * 33}])], False),
+        (
+            [ChatPrompt(messages=[{"role": "assistant", "content": None}, {"content": [5, {"text": 5}]}])],
+            True,
+        ),
+    ],
+)
+def test_what_is_short(prompts: list[Prompt], is_short: bool) -> None:
+    assert are_short(prompts) == is_short
