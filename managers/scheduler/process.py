@@ -42,6 +42,7 @@ from srt.server_args.model_args import MOCK
 from srt.server_args.server_args import ServerArgs
 from srt.tokenizer.load import load_tokenizer
 from srt.tokenizer.tokenizer import Tokenizer
+from srt.util.freed_memory import keep_freed_memory
 
 logger = logging.getLogger(__name__)
 
@@ -80,6 +81,7 @@ def run(
     parts.end("weights")
     capacity = runner.size_pool()
     warm_up(runner, num_tokens=min(WARM_UP_TOKENS, plan.context_length - 1))
+    keep_freed_memory()
     parts.end("KV cache and warm-up")
     inbox, outbox = _ports(addresses) if rank_info.is_leader else (None, NoOutbox())
     settings = scheduler_settings(args, plan, model_config, capacity)
