@@ -4,7 +4,7 @@
     .venv/bin/python scripts/soak.py --minutes 60 --report ~/soak --flag=--model-path=/models/Qwen3-0.6B
 
 Starts a server of its own, with made-up answers unless `--flag` names a model. What is filled once, like the
-tokenizer's memory of 10,000 words, is filled first, and the load runs until no process grows any more. Then it counts:
+tokenizer's memory of words, is filled first, and the load runs until no process grows any more. Then it counts:
 memory at the end of the run against its beginning; and, before and behind it, when nothing is open, descriptors of
 each process, the scheduler's books, the text of a probe. Prints a table; `--report` draws the curves. Exit code 1 if
 anything has grown beyond its limit, or any client saw what it should not.
@@ -21,6 +21,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import httpx
+
 from bench_server import OwnServer, own_server
 from soak_traffic import IdleConnections, Traffic
 from soak_watch import MIB, Growth, ProcessSize, Sample, call, growths, sizes_of, watch, write_report
@@ -33,8 +35,8 @@ DEFAULT_FLAGS = (
 )
 LONGEST_MINUTES = 24 * 60
 SLACK_DESCRIPTORS = 3
-# More than the tokenizer remembers.
-NUM_WORDS = 12_000
+# The tokenizer remembers 10,000 words in each thread of each front. So many more make sure of every one.
+NUM_TEXTS, WORDS_PER_TEXT = 80, 1_500
 WARM_UP_S, MAX_WARM_UPS = 60.0, 10
 # It is warm when nobody has grown by this share in such a time.
 SETTLED = 0.01
@@ -70,12 +72,21 @@ def come_to_rest(server: OwnServer) -> Rest:
     return Rest(sizes_of(server), probe, books)
 
 
-def fill_memories(server: OwnServer, seed: int) -> None:
-    """Let each process that tokenises see more words than it will ever remember."""
+async def fill_memories(server: OwnServer, seed: int) -> None:
+    """Let each thread that tokenises see more words than it will ever remember."""
     draw = random.Random(seed)
-    words = " ".join("".join(draw.choices(string.ascii_lowercase, k=9)) for _ in range(NUM_WORDS))
-    for _ in range(4 * NUM_FRONTS):  # connections go to the fronts in turns
-        call(server, "/tokenize", {"prompt": words})
+    texts = [
+        " ".join("".join(draw.choices(string.ascii_lowercase, k=5)) for _ in range(WORDS_PER_TEXT))
+        for _ in range(NUM_TEXTS)
+    ]
+    limits = httpx.Limits(max_connections=4 * NUM_FRONTS)
+    async with httpx.AsyncClient(base_url=server.url, timeout=120, limits=limits) as client:
+
+        async def ask(text: str) -> None:
+            body = {"text": text, "sampling_params": {"max_new_tokens": 1}}
+            (await client.post("/generate", json=body)).raise_for_status()
+
+        await asyncio.gather(*map(ask, texts))
 
 
 def is_settled(earlier: Rest, now: Rest) -> bool:
@@ -110,7 +121,7 @@ def breaches(
 def render(before: Rest, after: Rest, grown: Sequence[tuple[str, Growth]], traffic: Traffic) -> str:
     """The tables."""
     lines = [
-        "| process | MiB, first fifth | last fifth | growth | descriptors before, after | threads |",
+        "| process | MiB at the beginning | at the end | growth | descriptors before, after | threads |",
         "|---|--:|--:|--:|--:|--:|",
     ]
     for title, growth in grown:
@@ -143,7 +154,7 @@ async def soak(server: OwnServer, options: argparse.Namespace) -> Soaked:
     idle = IdleConnections(server.host, server.port, options.idle_connections)
     address = server.url, server.host, server.port
     samples: list[Sample] = []
-    await asyncio.to_thread(fill_memories, server, options.seed)
+    await fill_memories(server, options.seed)
 
     async def load(for_s: float, seed: int, samples: list[Sample], idle: IdleConnections) -> Traffic:
         traffic = Traffic(*address, seed=seed, concurrency=options.concurrency)

@@ -17,9 +17,9 @@ from line_plot import LinePlot
 
 MIB = 2**20
 NUM_SAMPLES, SHORTEST_INTERVAL_S = 360, 2.0
-# Memory is compared by the medians of so much of the run at its beginning and at its end: an allocator keeps a little
-# more or less from one moment to the next.
-COMPARED_SHARE = 0.2
+# Memory is compared by medians of fifths of the run: the last one with the higher of the first two. An allocator keeps
+# more or less from one minute to the next, some per cent of a process; what leaks is never less than before.
+NUM_PARTS, NUM_FIRST_PARTS = 5, 2
 SLACK_BYTES = MIB
 
 
@@ -44,7 +44,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Growth:
-    """Memory of one process: medians, in bytes, of the run's beginning and end."""
+    """Memory of one process, in bytes, at the beginning of the run and at its end."""
 
     begun: float
     ended: float
@@ -104,12 +104,13 @@ def _look(server: OwnServer, begun: float) -> Sample:
 
 def growths(samples: Sequence[Sample]) -> Iterator[tuple[str, Growth]]:
     """Of each process that was there all the time."""
-    num_compared = max(int(len(samples) * COMPARED_SHARE), 1)
+    num_in_part = max(len(samples) // NUM_PARTS, 1)
     names = [name for name in samples[0].sizes if all(name in sample.sizes for sample in samples)]
     for name in names:
         values = [sample.sizes[name].num_bytes for sample in samples]
-        begun, ended = values[:num_compared], values[-num_compared:]
-        yield name, Growth(statistics.median(begun), statistics.median(ended))
+        first = [values[part * num_in_part :][:num_in_part] for part in range(NUM_FIRST_PARTS)]
+        begun = max(statistics.median(part) for part in first if part)
+        yield name, Growth(begun, statistics.median(values[-num_in_part:]))
 
 
 def plots(samples: Sequence[Sample]) -> dict[str, LinePlot]:

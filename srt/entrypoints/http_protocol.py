@@ -71,8 +71,8 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         )
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Wait for nothing more."""
-        self._watch.stop()
+        """Wait for nothing more, and leave no ring: a full collection is hours away, and connections come and go."""
+        self._watch.close()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:

@@ -30,6 +30,11 @@ class ReadWatch:
             self._timer.cancel()
             self._timer = None
 
+    def close(self) -> None:
+        """Nothing will be expected any more; whom it called is let go of."""
+        self.stop()
+        self._on_late = _never_late
+
     def _look(self) -> None:
         self._timer = None
         rest_s = self._since + self._timeout_s - self._loop.time()
@@ -37,3 +42,7 @@ class ReadWatch:
             self._timer = self._loop.call_later(rest_s, self._look)
         else:
             self._on_late()
+
+
+def _never_late() -> None:
+    pass

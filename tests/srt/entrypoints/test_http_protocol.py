@@ -1,6 +1,8 @@
 """The parser's own bounds, and what it says to what is no HTTP/1.1."""
 
+import gc
 import json
+import weakref
 
 import pytest
 
@@ -8,6 +10,7 @@ from srt.entrypoints.http_protocol import MAX_DISCARDED_BYTES, MAX_HEAD_BYTES
 from srt.server_args.server_args import ServerArgs
 from tests.fakes.engine_client import FakeEngineClient, chunk
 from tests.fakes.http_world import Connection, serving
+from tests.managers.front import until
 
 pytestmark = pytest.mark.anyio
 
@@ -146,3 +149,27 @@ async def test_a_refused_body_without_end_ends_the_connection() -> None:
     async with serving(FakeEngineClient(), args) as world, world.connection() as connection:
         with pytest.raises(ConnectionError):
             await send_without_end(connection, 4 * MAX_DISCARDED_BYTES)
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"GET /hea",
+        b"nonsense\r\n\r\n",
+        b"POST /generate HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{",
+    ],
+)
+async def test_a_connection_that_is_over_is_gone_without_the_collector(sent: bytes) -> None:
+    gc.collect()
+    gc.disable()
+    try:
+        async with serving(FakeEngineClient()) as world:
+            connections = world.server._server.server_state.connections
+            async with world.connection() as connection:
+                connection.writer.write(sent)
+                await until(lambda: bool(connections))
+                protocol = weakref.ref(next(iter(connections)))
+            await until(lambda: protocol() is None)
+    finally:
+        gc.enable()
