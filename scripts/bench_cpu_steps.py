@@ -20,7 +20,7 @@ from srt.distributed.collectives import LoneGroup
 from srt.distributed.rank import ALONE
 from srt.forward_batch import ForwardBatch
 from srt.layers.attention import native
-from srt.layers.native.linear import NativeLinear
+from srt.layers.native.linear import NativeLinear, PackedMatrix
 from srt.layers.native.load import kernels
 from srt.model_executor.model_runner import ModelRunner
 from srt.models.decoder import attention_shape
@@ -30,10 +30,10 @@ from tests.fakes.real_runner import make_plan
 ROUNDS = 7
 NUM_SLOTS = 11_000
 WAYS = {
-    "plain torch": {"attention_backend": "torch_native", "layers": "torch", "keeps_quantized": False},
-    "our attention": {"attention_backend": "native", "layers": "torch", "keeps_quantized": False},
-    "our layers": {"attention_backend": "native", "layers": "native", "keeps_quantized": False},
-    "quantised": {"attention_backend": "native", "layers": "native", "keeps_quantized": True},
+    "plain torch": {"attention_backend": "torch_native", "layers": "torch", "quantization": "none"},
+    "our attention": {"attention_backend": "native", "layers": "torch", "quantization": "none"},
+    "our layers": {"attention_backend": "native", "layers": "native", "quantization": "none"},
+    "quantised": {"attention_backend": "native", "layers": "native", "quantization": "stored"},
 }
 
 
@@ -183,15 +183,17 @@ def step_parts(config: ModelConfig, step: Step) -> dict[str, Callable[[], object
     }
     parts: dict[str, Callable[[], object]] = {"attention": attend}
     for name, (num_outputs, num_inputs) in sizes.items():
-        linears = [
-            NativeLinear(kernels(), torch.randn(num_outputs, num_inputs).bfloat16(), None) for _ in layers
-        ]
+        linears = [_linear(num_outputs, num_inputs) for _ in layers]
         inputs = torch.randn(batch.num_tokens, num_inputs).bfloat16()
         parts[name] = _multiply_each(linears, inputs)
-    head = NativeLinear(kernels(), torch.randn(config.vocab_size, hidden).bfloat16(), None)
+    head = _linear(config.vocab_size, hidden)
     sampled = torch.randn(batch.num_rows, hidden).bfloat16()
     parts["head"] = lambda: head(sampled)
     return parts
+
+
+def _linear(num_outputs: int, num_inputs: int) -> NativeLinear:
+    return NativeLinear(PackedMatrix(kernels(), [torch.randn(num_outputs, num_inputs).bfloat16()], None))
 
 
 def _multiply_each(linears: list[NativeLinear], inputs: torch.Tensor) -> Callable[[], object]:

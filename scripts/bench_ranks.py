@@ -33,7 +33,7 @@ NATIVE: dict[str, Any] = {
     "dtype": "bfloat16",
     "attention_backend": "native",
     "layers": "native",
-    "keeps_quantized": True,
+    "quantization": "stored",
 }
 
 Work = Callable[[dict[str, TpGroup]], None]

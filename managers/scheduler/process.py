@@ -162,7 +162,7 @@ def start_facts(
         "dtype": plan.dtype,
         "attention_backend": plan.attention_backend,
         "layers": plan.layers,
-        "keeps_quantized": plan.keeps_quantized,
+        "quantization": plan.quantization,
         "num_threads": plan.num_threads,
         "tp_size": args.tp_size,
         "all_reduce": plan.all_reduce,

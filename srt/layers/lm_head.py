@@ -8,9 +8,7 @@ import torch.nn.functional as F  # noqa: N812
 
 from srt.distributed.collectives import TpGroup
 from srt.forward_batch import ForwardBatch, LogitReader
-from srt.layers.linear import ColumnLinear
-from srt.layers.quantization.method import LinearMethod
-from srt.layers.quantization.unquantized import prepare_plain
+from srt.layers.quantization.method import PreparedLinear
 from srt.util.math import ceil_div
 
 # Of those that are only looked at: so many logits at once, 16 MB in float32.
@@ -20,23 +18,15 @@ LOGITS_PER_SLICE = 2**22
 class LmHead:
     """Each rank computes the logits of its range of the vocabulary, and all get all of them, bit for bit the same.
 
-    Ranges have the same length on every rank; what lies beyond the vocabulary is cut off again.
+    Ranges have the same length on every rank: what lies beyond the vocabulary is zero, and cut off again.
     """
 
-    def __init__(
-        self,
-        weight: torch.Tensor,
-        vocab_size: int,
-        group: TpGroup,
-        *,
-        method: LinearMethod = prepare_plain,
-    ) -> None:
-        num_padding = ceil_div(vocab_size, group.rank.size) - weight.shape[0]
-        padded = F.pad(weight, (0, 0, 0, num_padding)) if num_padding else weight
-        self._product = ColumnLinear([padded], method=method)
+    def __init__(self, product: PreparedLinear, vocab_size: int, group: TpGroup) -> None:
+        self._product = product
         self._vocab_size = vocab_size
+        self._num_own = ceil_div(vocab_size, group.rank.size)
         self._group = group
-        self.num_bytes = self._product.num_bytes
+        self.num_bytes = product.num_bytes
 
     def __call__(self, hidden: torch.Tensor, batch: ForwardBatch) -> torch.Tensor:
         """(T, hidden_size) to (S, vocab_size), in the model's type."""
@@ -54,4 +44,6 @@ class LmHead:
         if rows.shape[0] == 0:
             return hidden.new_empty(0, self._vocab_size)
         own_logits = self._product(hidden[rows])
+        if own_logits.shape[1] < self._num_own:
+            own_logits = F.pad(own_logits, (0, self._num_own - own_logits.shape[1]))
         return self._group.all_gather_columns(own_logits)[:, : self._vocab_size]

@@ -23,7 +23,6 @@ from srt.layers.attention.backend import AttentionBackend
 from srt.layers.attention.registry import make_attention_backend
 from srt.layers.native.load import kernels
 from srt.model_executor.memory_profile import FreeMemory, free_memory, num_pool_tokens
-from srt.model_loader.gguf_quantized import quantized_weights
 from srt.model_loader.load import load_weights
 from srt.models.decoder import kv_head_span
 from srt.models.registry import CausalModel, find_model
@@ -94,24 +93,18 @@ class ModelRunner:
         model_class = find_model(config)
         free_at_start = group.all_reduce_min(free_memory(plan.device))  # nobody loads before all have looked
         neighbours.meet("before-weights")
-        keeps_quantized = plan.keeps_quantized and load_format != "dummy"
         with torch.inference_mode():
-            slices = model_class.slices(config, rank)
-            quantized = quantized_weights(slices, config) if keeps_quantized else {}
             weights = load_weights(
-                slices,
+                model_class.slices(config, rank),
                 config=config,
                 load_format=load_format,
                 seed=seed,
                 dtype=DTYPES[plan.dtype],
                 device=plan.device,
-                has_already=model_class.taken_quantized(quantized, config, rank),
+                quantization=plan.quantization,
                 on_progress=on_progress,
             )
-            if plan.layers == "native":
-                model = model_class(config, weights, group, kernels(), quantized)
-            else:
-                model = model_class(config, weights, group)
+            model = model_class(config, weights, group, kernels() if plan.layers == "native" else None)
         assert not weights, f"the model left {list(weights)} unused"
         return cls(
             model=model,

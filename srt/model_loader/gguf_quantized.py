@@ -1,90 +1,106 @@
-"""A GGUF file's quantised tensors as they are: levels and scales, under Hugging Face names.
+"""A GGUF tensor as it is quantised: its levels, scales and minimums.
 
-Only the types that are groups of 32 with one scale: Q4_0, Q4_1 and Q8_0. The others are for gguf_stream.py to decode.
+The types that have no such form are for gguf_blocks.py to decode.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
-from srt.configs.gguf_file import GgufTensor, read_gguf
-from srt.configs.model_config import ModelConfig
-from srt.model_loader.gguf_blocks import Bytes
-from srt.model_loader.gguf_stream import heads_to_reorder, hf_name
-from srt.model_loader.shard import Slice
-from srt.util.quantized_weight import GROUP, QuantizedWeight
+from srt.configs.gguf_file import GgufTensor
+from srt.model_loader.gguf_blocks import Bytes, five_bits, five_bits_k, half_bytes, six_bit_pairs, six_bits
+from srt.util.quantized_weight import FORMATS, QuantizedWeight, Steps
 
 Array = npt.NDArray[Any]
-_Parts = tuple[Array, Array, Array | None]  # of one type each: levels, scales, minimums
-_Reader = Callable[[Array], _Parts]
+_Values = tuple[Array, Array | None]  # scales or minimums, and factors; a row a block
+_Parts = tuple[Array, _Values, _Values | None]  # levels, scales, minimums
 
 
-def quantized_weights(slices: Mapping[str, Slice], config: ModelConfig) -> dict[str, QuantizedWeight]:
-    """Those of the named slices that can be had so; none of a checkpoint that is no GGUF file."""
-    if config.checkpoint_format != "gguf":
-        return {}
-    file = read_gguf(config.path)
-    num_heads, num_kv_heads = heads_to_reorder(file)
-    found: dict[str, QuantizedWeight] = {}
-    for tensor in file.tensors.values():
-        name = hf_name(tensor.name)
-        read = _READERS.get(tensor.type.name)
-        if name is None or name not in slices or read is None or slices[name].shape != tensor.shape:
-            continue
-        heads = {"attn_q": num_heads, "attn_k": num_kv_heads}.get(tensor.name.split(".")[-2], 0)
-        part = _cut(_read(tensor, read, heads), slices[name])
-        if part is not None:
-            found[name] = part
-    return found
+def quantized_weight(tensor: GgufTensor) -> QuantizedWeight | None:
+    """None for a tensor that is no matrix, or of a type without such a form."""
+    read = _READERS.get(tensor.type.name)
+    if read is None or len(tensor.shape) != 2:
+        return None
+    num_rows = tensor.shape[0]
+    made = FORMATS[tensor.type.name]
+    levels, scales, minimums = read(tensor.data.reshape(-1, tensor.type.num_bytes))
+    return QuantizedWeight(
+        format=made,
+        levels=_tensor(levels.view(np.int8), num_rows),
+        scales=_steps(scales, num_rows),
+        minimums=None if minimums is None else _steps(minimums, num_rows),
+    )
 
 
-def _read(tensor: GgufTensor, read: _Reader, num_heads: int) -> QuantizedWeight:
-    num_rows, num_columns = tensor.shape
-    parts = read(tensor.data.reshape(-1, tensor.type.num_bytes))
-    shapes = ((num_rows, num_columns), (num_rows, num_columns // GROUP), (num_rows, num_columns // GROUP))
-    arrays = [
-        None if part is None else torch.from_numpy(np.ascontiguousarray(part.reshape(shape)))
-        for part, shape in zip(parts, shapes, strict=True)
-    ]
-    if num_heads:
-        # A head's rows from pairs side by side to halves, as gguf_stream.py does.
-        order = torch.arange(num_rows).view(num_heads, -1, 2).transpose(1, 2).flatten()
-        arrays = [None if array is None else array[order] for array in arrays]
-    levels, scales, minimums = arrays
-    assert levels is not None, "every reader gives levels"
-    assert scales is not None, "every reader gives scales"
-    return QuantizedWeight(levels, scales, minimums)
+def _steps(values: _Values, num_rows: int) -> Steps:
+    steps, factors = values
+    return Steps(
+        values=_tensor(steps, num_rows), factors=None if factors is None else _tensor(factors, num_rows)
+    )
 
 
-def _cut(weight: QuantizedWeight, part: Slice) -> QuantizedWeight | None:
-    if part.dim is None:
-        return weight
-    cut = weight.rows if part.dim == 0 else weight.columns
-    return cut(part.span.start, part.span.stop)
+def _tensor(values: Array, num_rows: int) -> torch.Tensor:
+    return torch.from_numpy(np.ascontiguousarray(values.reshape(num_rows, -1)))
 
 
 def _halves(blocks: Bytes, start: int) -> Array:
     return blocks[:, start : start + 2].copy().view("<f2")
 
 
-def _nibbles(packed: Bytes) -> Bytes:
-    return np.concatenate([packed & np.uint8(0x0F), packed >> np.uint8(4)], axis=-1)
-
-
 def _q4_0(blocks: Bytes) -> _Parts:
-    scales = _halves(blocks, 0)
-    return _nibbles(blocks[:, 2:]), scales, scales * np.float16(-8)
+    return half_bytes(blocks[:, 2:]) - np.uint8(8), (_halves(blocks, 0), None), None
 
 
 def _q4_1(blocks: Bytes) -> _Parts:
-    return _nibbles(blocks[:, 4:]), _halves(blocks, 0), _halves(blocks, 2)
+    return half_bytes(blocks[:, 4:]), (_halves(blocks, 0), None), (_halves(blocks, 2), None)
+
+
+def _q5_0(blocks: Bytes) -> _Parts:
+    return five_bits(blocks[:, 6:], blocks[:, 2:6]) - np.uint8(16), (_halves(blocks, 0), None), None
+
+
+def _q5_1(blocks: Bytes) -> _Parts:
+    levels = five_bits(blocks[:, 8:], blocks[:, 4:8])
+    return levels, (_halves(blocks, 0), None), (_halves(blocks, 2), None)
 
 
 def _q8_0(blocks: Bytes) -> _Parts:
-    return blocks[:, 2:].view(np.int8), _halves(blocks, 0), None
+    return blocks[:, 2:], (_halves(blocks, 0), None), None
 
 
-_READERS: dict[str, _Reader] = {"Q4_0": _q4_0, "Q4_1": _q4_1, "Q8_0": _q8_0}
+def _four_or_five_bits_k(blocks: Bytes, levels: Array) -> _Parts:
+    scales, minimums = six_bit_pairs(blocks[:, 4:16])
+    # The minimum is taken away there, and added here.
+    return (
+        levels,
+        (scales.view(np.int8), _halves(blocks, 0)),
+        (minimums.view(np.int8), -_halves(blocks, 2)),
+    )
+
+
+def _q4_k(blocks: Bytes) -> _Parts:
+    return _four_or_five_bits_k(blocks, half_bytes(blocks[:, 16:].reshape(-1, 4, 32)))
+
+
+def _q5_k(blocks: Bytes) -> _Parts:
+    return _four_or_five_bits_k(blocks, five_bits_k(blocks))
+
+
+def _q6_k(blocks: Bytes) -> _Parts:
+    levels = six_bits(blocks) - np.uint8(32)
+    return levels, (blocks[:, 192:208].view(np.int8), _halves(blocks, 208)), None
+
+
+_READERS: dict[str, Callable[[Bytes], _Parts]] = {
+    "Q4_0": _q4_0,
+    "Q4_1": _q4_1,
+    "Q5_0": _q5_0,
+    "Q5_1": _q5_1,
+    "Q8_0": _q8_0,
+    "Q4_K": _q4_k,
+    "Q5_K": _q5_k,
+    "Q6_K": _q6_k,
+}

@@ -1,21 +1,21 @@
-"""A GGUF file's tensors under Hugging Face names, one at a time, decoded when they are read.
+"""Yield a GGUF file's tensors under Hugging Face names, to be read one at a time: decoded, or as they are quantised.
 
-Undoes what llama.cpp's converter did to Llama's query and key rows. Holds one tensor in memory; the file is mapped.
+Undoes what llama.cpp's converter did to Llama's query and key rows. The file is mapped.
 """
 
 import re
 from collections.abc import Iterator
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import torch
 
 from srt.configs.gguf_config import ROPE_FACTORS_TENSOR
 from srt.configs.gguf_file import GgufFile, GgufTensor, read_gguf
 from srt.errors import StartupError
-from srt.model_loader.gguf_blocks import Floats, decode
-from srt.model_loader.shard import Slice, StoredTensor
+from srt.model_loader.gguf_blocks import decode
+from srt.model_loader.gguf_quantized import quantized_weight
+from srt.util.quantized_weight import QuantizedWeight
 
 _OUTSIDE = {"token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head"}
 _IN_BLOCK = {
@@ -36,36 +36,49 @@ _BLOCK_NAME = re.compile(r"blk\.(\d+)\.(.+)\.(weight|bias)")
 _NO_WEIGHTS = re.compile(rf"{re.escape(ROPE_FACTORS_TENSOR)}|blk\.\d+\.attn_rot_embd(\.weight)?")
 
 
-def gguf_weights(path: Path, dtype: torch.dtype) -> Iterator[tuple[str, torch.Tensor]]:
-    """(name, tensor) of every weight, in file order, decoded in float32 and then rounded to `dtype`."""
-    return ((stored.name, stored.read(Slice(stored.shape))) for stored in gguf_tensors(path, dtype))
+@dataclass(frozen=True, slots=True)
+class GgufWeight:
+    """One weight, not read yet."""
+
+    name: str  # Hugging Face's
+    tensor: GgufTensor
+    num_interleaved_heads: int  # 0: the rows are in order
+
+    def dense(self) -> torch.Tensor:
+        """Decoded to float32."""
+        kind = self.tensor.type
+        values = decode(kind.name, self.tensor.data, kind.block_size, kind.num_bytes)
+        rows = torch.from_numpy(values).view(self.tensor.shape)
+        return rows[self._order()] if self.num_interleaved_heads else rows
+
+    def quantized(self) -> QuantizedWeight | None:
+        """As it is stored, if it is stored in groups of 32."""
+        weight = quantized_weight(self.tensor)
+        return weight.rows(self._order()) if weight is not None and self.num_interleaved_heads else weight
+
+    def _order(self) -> torch.Tensor:
+        """Of each head's rows: from llama.cpp's (a pair that rotates is side by side) to halves (i with i + d/2)."""
+        num_rows, num_heads = self.tensor.shape[0], self.num_interleaved_heads
+        if num_rows % (2 * num_heads):
+            raise StartupError(
+                f"tensor {self.tensor.name} has {num_rows} rows, which {num_heads} heads cannot share"
+            )
+        return torch.arange(num_rows).view(num_heads, -1, 2).transpose(1, 2).flatten()
 
 
-def gguf_tensors(path: Path, dtype: torch.dtype) -> Iterator[StoredTensor]:
-    """The same, of which each is decoded when it is read.
+def gguf_weights(path: Path) -> Iterator[GgufWeight]:
+    """Every weight, in file order. A tied head does not appear.
 
-    A tied head does not appear. Raises StartupError for an unreadable file or a tensor it has no name for.
+    Raises StartupError for an unreadable file or a tensor it has no name for.
     """
     file = read_gguf(path)
-    heads = heads_to_reorder(file)
+    num_heads, num_kv_heads = _interleaved_heads(file)
     for tensor in file.tensors.values():
         name = hf_name(tensor.name)
         if name is not None:
-            yield StoredTensor(name, tensor.shape, partial(_read, tensor, heads, dtype))
-
-
-def _read(tensor: GgufTensor, heads: tuple[int, int], dtype: torch.dtype, part: Slice) -> torch.Tensor:
-    """Only whole blocks can be decoded: a tensor is read whole."""
-    num_heads, num_kv_heads = heads
-    values = decode(tensor.type.name, tensor.data, tensor.type.block_size, tensor.type.num_bytes)
-    values = values.reshape(tensor.shape)
-    if num_heads and ".attn_q." in tensor.name:
-        values = _rows_in_halves(tensor, values, num_heads)
-    elif num_heads and ".attn_k." in tensor.name:
-        values = _rows_in_halves(tensor, values, num_kv_heads)
-    whole = torch.from_numpy(values).to(dtype)
-    # A clone, so that the rest of the tensor can go.
-    return whole if part.dim is None else part.of(whole).clone()
+            part = tensor.name.split(".")[-2:-1]
+            heads = num_heads if part == ["attn_q"] else num_kv_heads if part == ["attn_k"] else 0
+            yield GgufWeight(name, tensor, heads)
 
 
 def hf_name(name: str) -> str | None:
@@ -83,18 +96,9 @@ def hf_name(name: str) -> str | None:
     raise StartupError(f"the GGUF file holds a tensor that no supported model has: {name}")
 
 
-def heads_to_reorder(file: GgufFile) -> tuple[int, int]:
+def _interleaved_heads(file: GgufFile) -> tuple[int, int]:
     """Number of query and key heads whose rows are interleaved, (0, 0) if the architecture keeps them."""
     if file.text("general.architecture") != "llama":
         return 0, 0
     num_heads = file.integer("llama.attention.head_count")
     return num_heads, file.integer("llama.attention.head_count_kv", num_heads)
-
-
-def _rows_in_halves(tensor: GgufTensor, values: Floats, num_heads: int) -> Floats:
-    """Rows of each head from llama.cpp's order (a pair rotates together, side by side) to halves (i with i + d/2)."""
-    num_rows = tensor.shape[0]
-    if num_rows % (2 * num_heads):
-        raise StartupError(f"tensor {tensor.name} has {num_rows} rows, which {num_heads} heads cannot share")
-    pairs = values.reshape(num_heads, num_rows // num_heads // 2, 2, *tensor.shape[1:])
-    return np.ascontiguousarray(pairs.swapaxes(1, 2)).reshape(tensor.shape)

@@ -1,20 +1,22 @@
-"""Read from a checkpoint the weights that one rank of a model needs, and nothing else.
+"""Read from a checkpoint the weights that one rank of a model needs, and nothing else. Some stay or become quantised.
 
 Every weight is there afterwards and has the shape that the model's configuration promises, or a StartupError says which
 is not.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import torch
 
 from srt.configs.model_config import ModelConfig
 from srt.errors import StartupError
 from srt.model_loader.dummy_weights import dummy_weights
-from srt.model_loader.gguf_stream import gguf_tensors
+from srt.model_loader.gguf_stream import GgufWeight, gguf_weights
 from srt.model_loader.name_map import parameter_name
+from srt.model_loader.quantize import QUANTIZERS, quantize
 from srt.model_loader.safetensors_stream import safetensors_weights
-from srt.model_loader.shard import Slice, StoredTensor
+from srt.model_loader.shard import Slice, StoredTensor, Weight
 
 Progress = Callable[[int, int], None]  # weights loaded so far, weights in all
 
@@ -27,30 +29,30 @@ def load_weights(
     seed: int,
     dtype: torch.dtype,
     device: str,
-    has_already: Collection[str] = (),
+    quantization: str = "none",
     on_progress: Progress | None = None,
-) -> dict[str, torch.Tensor]:
+) -> dict[str, Weight]:
     """The named slices. `load_format` is --load-format: "dummy" reads nothing, "auto" what the checkpoint is.
 
-    Of those that the caller `has_already`, in some other form, it is only seen to that they are there.
+    `quantization` is the plan's: whether matrices stay as they are stored, or are quantised now. Those that cannot be
+    are of type `dtype`.
     """
-    weights: dict[str, torch.Tensor] = {}
-    found: set[str] = set()
+    weights: dict[str, Weight] = {}
     surplus: list[str] = []
-    for stored in _open(slices, config, load_format, seed, dtype):
+    for stored in _open(slices, config, load_format, seed, keeps_quantized=quantization == "stored"):
         name = parameter_name(stored.name, tie_word_embeddings=config.tie_word_embeddings)
         if name is None:
             continue
         if name not in slices:
             surplus.append(stored.name)
             continue
-        _check(stored, slices[name], config)
-        found.add(name)
-        if name not in has_already:
-            weights[name] = stored.read(slices[name]).to(device=device, dtype=dtype)
+        weight = _read(stored, slices[name], config)
+        if isinstance(weight, torch.Tensor) and quantization in QUANTIZERS:
+            weight = quantize(weight, slices[name], name, quantization)
+        weights[name] = weight.to(device=device, dtype=dtype) if isinstance(weight, torch.Tensor) else weight
         if on_progress is not None:
-            on_progress(len(found), len(slices))
-    missing = [name for name in slices if name not in found]
+            on_progress(len(weights), len(slices))
+    missing = [name for name in slices if name not in weights]
     if missing:
         raise StartupError(f"{config.path} lacks {_listed(missing)}, which {config.architecture} needs")
     if surplus:
@@ -61,7 +63,7 @@ def load_weights(
 
 
 def _open(
-    slices: Mapping[str, Slice], config: ModelConfig, load_format: str, seed: int, dtype: torch.dtype
+    slices: Mapping[str, Slice], config: ModelConfig, load_format: str, seed: int, *, keeps_quantized: bool
 ) -> Iterator[StoredTensor]:
     if load_format == "dummy":
         return dummy_weights(slices, seed)
@@ -70,16 +72,38 @@ def _open(
             f"--load-format {load_format} was asked for, but {config.path} is a {config.checkpoint_format} model"
         )
     if config.checkpoint_format == "gguf":
-        return gguf_tensors(config.path, dtype)
+        return (
+            StoredTensor(weight.name, weight.tensor.shape, _GgufReader(weight, keeps_quantized))
+            for weight in gguf_weights(config.path)
+        )
     return safetensors_weights(config.path)
 
 
-def _check(stored: StoredTensor, part: Slice, config: ModelConfig) -> None:
+@dataclass(frozen=True, slots=True)
+class _GgufReader:
+    """Reads a slice. Only whole blocks can be decoded: each tensor is read whole, one at a time."""
+
+    weight: GgufWeight
+    keeps_quantized: bool
+
+    def __call__(self, part: Slice) -> Weight:
+        quantized = self.weight.quantized() if self.keeps_quantized else None
+        if quantized is not None:
+            cut = part.of_quantized(quantized)
+            if cut is not None:
+                return cut
+        tensor = self.weight.dense()
+        # A clone, so that the rest of the tensor can go.
+        return tensor if part.dim is None else part.of(tensor).clone()
+
+
+def _read(stored: StoredTensor, part: Slice, config: ModelConfig) -> Weight:
     if stored.shape != part.shape:
         raise StartupError(
             f"{config.path}: {stored.name} has shape {list(stored.shape)}, "
             f"but by the model's configuration it should be {list(part.shape)}"
         )
+    return stored.read(part)
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -8,6 +8,9 @@ import torch
 
 from srt.distributed.rank import RankInfo
 from srt.util.math import ceil_div
+from srt.util.quantized_weight import QuantizedWeight
+
+Weight = torch.Tensor | QuantizedWeight
 
 
 class Span(NamedTuple):
@@ -61,6 +64,16 @@ class Slice:
             return tensor
         return tensor.narrow(self.dim, self.span.start, self.span.length)
 
+    def of_quantized(self, weight: QuantizedWeight) -> QuantizedWeight | None:
+        """The part; None if it cuts a group."""
+        match self.dim:
+            case None:
+                return weight
+            case 0:
+                return weight.rows(slice(*self.span))
+            case _:
+                return weight.columns(*self.span)
+
 
 def rows(span: Span, *shape: int) -> Slice:
     """Of a tensor of `shape`, the rows in `span`."""
@@ -72,10 +85,15 @@ def columns(span: Span, *shape: int) -> Slice:
     return Slice(shape, 1, span)
 
 
+def dense(weight: Weight, dtype: torch.dtype) -> torch.Tensor:
+    """As numbers of a type."""
+    return (weight if isinstance(weight, torch.Tensor) else weight.dense()).to(dtype)
+
+
 @dataclass(frozen=True, slots=True)
 class StoredTensor:
     """A tensor in a checkpoint, not read yet. `read` gives a slice in the type it is stored in."""
 
     name: str
     shape: tuple[int, ...]
-    read: Callable[[Slice], torch.Tensor]
+    read: Callable[[Slice], Weight]

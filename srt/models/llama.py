@@ -4,8 +4,6 @@ Mistral has sliding windows, Qwen 2 biases on q, k and v, Qwen 3 norms on q and 
 Next on the request's path: srt/layers/attention_layer.py
 """
 
-from collections.abc import Mapping
-
 import torch
 
 from srt.configs.model_config import ModelConfig
@@ -13,19 +11,18 @@ from srt.distributed.collectives import TpGroup
 from srt.distributed.rank import RankInfo
 from srt.forward_batch import ForwardBatch
 from srt.layers.attention.backend import PreparedAttention
-from srt.layers.embedding import VocabEmbedding
+from srt.layers.embedding import EmbeddingTable, PlainTable, VocabEmbedding
 from srt.layers.lm_head import LmHead
 from srt.layers.native.library import KernelLibrary
-from srt.layers.native.linear import NativeMethod
+from srt.layers.native.linear import NativeLinear, NativeTable, PackedMatrix, fits
 from srt.layers.norm import RMSNorm
+from srt.layers.quantization.method import PreparedLinear
 from srt.layers.quantization.unquantized import prepare_plain
 from srt.layers.rotary import RotaryEmbedding
-from srt.model_loader.shard import Slice, padded_span, rows
-from srt.models.decoder import DecoderLayers, Slices, Weights
+from srt.model_loader.shard import Slice, Weight, dense, padded_span, rows
+from srt.models.decoder import DecoderLayers, Slices
 from srt.models.native_layers import NativeLayers, can_run_natively
 from srt.util.quantized_weight import QuantizedWeight
-
-NOT_QUANTIZED: Mapping[str, QuantizedWeight] = {}
 
 
 class CausalModel:
@@ -34,28 +31,28 @@ class CausalModel:
     def __init__(
         self,
         config: ModelConfig,
-        weights: Weights,
+        weights: dict[str, Weight],
         group: TpGroup,
         kernels: KernelLibrary | None = None,
-        quantized: Mapping[str, QuantizedWeight] = NOT_QUANTIZED,
     ) -> None:
         vocab = padded_span(config.vocab_size, group.rank)
-        embedding_weight = weights.pop("model.embed_tokens.weight")
-        head_name = "model.embed_tokens.weight" if config.tie_word_embeddings else "lm_head.weight"
-        head_weight = embedding_weight if config.tie_word_embeddings else weights.pop(head_name)
-        self._embed = VocabEmbedding(embedding_weight, vocab.start, group)
-        self._rotary = RotaryEmbedding(
-            config.rope, dtype=embedding_weight.dtype, device=str(embedding_weight.device)
-        )
+        norm = weights.pop("model.norm.weight")
+        assert isinstance(norm, torch.Tensor), "vectors are never quantised"
+        table, head = _table_and_head(config, weights, kernels, norm.dtype)
+        self._embed = VocabEmbedding(table, vocab.start, group)
+        self._rotary = RotaryEmbedding(config.rope, dtype=norm.dtype, device=str(norm.device))
         self._layers: DecoderLayers | NativeLayers
         if kernels is not None and can_run_natively(config, group.rank.size):
-            self._layers = NativeLayers(config, weights, group, kernels, quantized)
+            self._layers = NativeLayers(config, weights, group, kernels)
         else:
-            self._layers = DecoderLayers(config, weights, group)
-        self._norm = RMSNorm(weights.pop("model.norm.weight"), config.rms_norm_eps)
-        method = prepare_plain if kernels is None else NativeMethod(kernels, quantized.get(head_name))
-        self._head = LmHead(head_weight, config.vocab_size, group, method=method)
-        self.num_bytes = self._embed.num_bytes + self._layers.num_bytes + self._head.num_bytes
+            plain = {name: dense(weights.pop(name), norm.dtype) for name in list(weights)}
+            self._layers = DecoderLayers(config, plain, group)
+            weights |= plain  # what it had no use for
+        self._norm = RMSNorm(norm, config.rms_norm_eps)
+        self._head = LmHead(head, config.vocab_size, group)
+        self.num_bytes = self._embed.num_bytes + self._layers.num_bytes
+        if not config.tie_word_embeddings or isinstance(table, PlainTable):
+            self.num_bytes += self._head.num_bytes
 
     @staticmethod
     def slices(config: ModelConfig, rank: RankInfo) -> Slices:
@@ -67,18 +64,28 @@ class CausalModel:
             wanted["lm_head.weight"] = vocab_rows
         return wanted
 
-    @staticmethod
-    def taken_quantized(
-        quantized: Mapping[str, QuantizedWeight], config: ModelConfig, rank: RankInfo
-    ) -> list[str]:
-        """Weights that need not be there in any other form. The embedding's rows are looked up, too."""
-        if not can_run_natively(config, rank.size):
-            return []
-        return [name for name in quantized if name.startswith("model.layers.")]
-
     def __call__(self, batch: ForwardBatch, attention: PreparedAttention) -> torch.Tensor:
         """(S, vocab_size) logits in the model's type, the same bits on every rank."""
         stream = self._embed(batch.input_ids)  # (T, hidden_size)
         rotation = self._rotary.rotation(batch.positions)
         stream = self._layers(stream, rotation, attention)
         return self._head(self._norm(stream), batch)
+
+
+def _table_and_head(
+    config: ModelConfig, weights: dict[str, Weight], kernels: KernelLibrary | None, dtype: torch.dtype
+) -> tuple[EmbeddingTable, PreparedLinear]:
+    """Where both are one matrix, the kernels read rows out of what they multiply by: it is held once."""
+    embedding = weights.pop("model.embed_tokens.weight")
+    head = embedding if config.tie_word_embeddings else weights.pop("lm_head.weight")
+    if kernels is None or not fits(head):
+        return _table(embedding, kernels, dtype), prepare_plain(dense(head, dtype), None)
+    packed = PackedMatrix(kernels, [head], None)
+    table = NativeTable(packed) if config.tie_word_embeddings else _table(embedding, kernels, dtype)
+    return table, NativeLinear(packed)
+
+
+def _table(embedding: Weight, kernels: KernelLibrary | None, dtype: torch.dtype) -> EmbeddingTable:
+    if kernels is not None and isinstance(embedding, QuantizedWeight) and fits(embedding):
+        return NativeTable(PackedMatrix(kernels, [embedding], None))
+    return PlainTable(dense(embedding, dtype))

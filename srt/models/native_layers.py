@@ -4,7 +4,6 @@ For bfloat16. Takes the weights that `DecoderLayers.slices` asks for, quantised 
 computes, up to rounding: sums are float32, and what torch would store is rounded to bfloat16.
 """
 
-from collections.abc import Mapping
 from ctypes import Array, byref, pointer
 from typing import Any
 
@@ -18,8 +17,8 @@ from srt.layers.attention.native import NativeAttention, NativeBackend
 from srt.layers.native import library as native
 from srt.layers.native.linear import PackedMatrix
 from srt.layers.rotary import Rotation
-from srt.models.decoder import Weights, attention_shape
-from srt.util.quantized_weight import QuantizedWeight, stack
+from srt.model_loader.shard import Weight, dense
+from srt.models.decoder import attention_shape
 
 VECTOR = 16  # the kernels take widths in whole vectors
 
@@ -40,20 +39,17 @@ class NativeLayers:
     def __init__(
         self,
         config: ModelConfig,
-        weights: Weights,
+        weights: dict[str, Weight],
         group: TpGroup,
         library: native.KernelLibrary,
-        quantized: Mapping[str, QuantizedWeight],
     ) -> None:
         self._library = library
-        self._quantized = quantized
         self._group = group
         self._shapes = [attention_shape(layer, config, group.rank) for layer in range(config.num_layers)]
         self._kept: list[PackedMatrix | torch.Tensor] = []  # what the structs point to
         self._layers: Array[native.LayerWeights] = (native.LayerWeights * config.num_layers)()
         for layer in range(config.num_layers):
             self._fill(self._layers[layer], f"model.layers.{layer}", config, weights)
-        self._quantized = {}  # packed by now
         self._backend: NativeBackend | None = None
         self.num_bytes = sum(
             kept.num_bytes if isinstance(kept, PackedMatrix) else kept.nbytes for kept in self._kept
@@ -98,7 +94,9 @@ class NativeLayers:
                 layer.shape = pointer(backend.shape(shape))
             self._backend = backend
 
-    def _fill(self, layer: native.LayerWeights, prefix: str, config: ModelConfig, weights: Weights) -> None:
+    def _fill(
+        self, layer: native.LayerWeights, prefix: str, config: ModelConfig, weights: dict[str, Weight]
+    ) -> None:
         attention, mlp = f"{prefix}.self_attn", f"{prefix}.mlp"
         queries_keys_values = [f"{attention}.{part}_proj" for part in "qkv"]
         layer.qkv = self._matrix(weights, queries_keys_values, has_bias=config.qkv_bias)
@@ -111,34 +109,27 @@ class NativeLayers:
             weights, [f"{mlp}.gate_proj", f"{mlp}.up_proj"], has_bias=config.mlp_bias
         )
         layer.down = self._matrix(weights, [f"{mlp}.down_proj"], has_bias=config.mlp_bias, keeps_bias=leads)
-        layer.attention_norm = self._vector(weights.pop(f"{prefix}.input_layernorm.weight"))
-        layer.mlp_norm = self._vector(weights.pop(f"{prefix}.post_attention_layernorm.weight"))
+        layer.attention_norm = self._vector(weights, f"{prefix}.input_layernorm.weight")
+        layer.mlp_norm = self._vector(weights, f"{prefix}.post_attention_layernorm.weight")
         if config.qk_norm:
-            layer.query_norm = self._vector(weights.pop(f"{attention}.q_norm.weight"))
-            layer.key_norm = self._vector(weights.pop(f"{attention}.k_norm.weight"))
+            layer.query_norm = self._vector(weights, f"{attention}.q_norm.weight")
+            layer.key_norm = self._vector(weights, f"{attention}.k_norm.weight")
         layer.eps = config.rms_norm_eps
         layer.hidden_size = config.hidden_size
 
     def _matrix(
-        self, weights: Weights, names: list[str], *, has_bias: bool, keeps_bias: bool = True
+        self, weights: dict[str, Weight], names: list[str], *, has_bias: bool, keeps_bias: bool = True
     ) -> native.Matrix:
-        parts = [f"{name}.weight" for name in names]
-        biases = [weights.pop(f"{name}.bias") for name in names] if has_bias else []
-        weight: torch.Tensor | QuantizedWeight | None = None
-        if all(part in self._quantized for part in parts):
-            weight = stack([self._quantized[part] for part in parts])
-        if weight is None:
-            weight = torch.cat([self._dense(weights, part) for part in parts])
-        packed = PackedMatrix(self._library, weight, torch.cat(biases) if biases and keeps_bias else None)
+        biases = [dense(weights.pop(f"{name}.bias"), torch.bfloat16) for name in names] if has_bias else []
+        packed = PackedMatrix(
+            self._library,
+            [weights.pop(f"{name}.weight") for name in names],
+            torch.cat(biases) if biases and keeps_bias else None,
+        )
         self._kept.append(packed)
         return packed.matrix
 
-    def _dense(self, weights: Weights, name: str) -> torch.Tensor:
-        if name in self._quantized:  # but not all that it is stacked with
-            return self._quantized[name].dense().bfloat16()
-        return weights.pop(name)
-
-    def _vector(self, values: torch.Tensor) -> int:
-        values = values.contiguous()
+    def _vector(self, weights: dict[str, Weight], name: str) -> int:
+        values = dense(weights.pop(name), torch.bfloat16).contiguous()
         self._kept.append(values)
         return values.data_ptr()

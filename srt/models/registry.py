@@ -1,6 +1,5 @@
 """Architecture to module. A module has a `CausalModel`; most are named after the `model_type` in config.json."""
 
-from collections.abc import Mapping
 from typing import Protocol, cast
 
 import torch
@@ -12,8 +11,7 @@ from srt.distributed.rank import RankInfo
 from srt.forward_batch import ForwardBatch
 from srt.layers.attention.backend import PreparedAttention
 from srt.layers.native.library import KernelLibrary
-from srt.model_loader.shard import Slice
-from srt.util.quantized_weight import QuantizedWeight
+from srt.model_loader.shard import Slice, Weight
 from srt.util.registry import import_by_name
 
 MODULES = {
@@ -40,26 +38,18 @@ class ModelClass(Protocol):
     def __call__(
         self,
         config: ModelConfig,
-        weights: dict[str, torch.Tensor],
+        weights: dict[str, Weight],
         group: TpGroup,
         kernels: KernelLibrary | None = None,
-        quantized: Mapping[str, QuantizedWeight] = ...,
     ) -> CausalModel:
         """From the weights that `slices` asked for; takes them out of the dict.
 
-        With `kernels` it may compute natively in bfloat16, and with `quantized` weights in place of those with the same
-        names; then it wants native attention.
+        With `kernels` it may compute natively in bfloat16, by quantised weights too; then it wants native attention.
         """
         ...
 
     def slices(self, config: ModelConfig, rank: RankInfo) -> dict[str, Slice]:
         """The weights that a rank is made of, by their names in the checkpoint."""
-        ...
-
-    def taken_quantized(
-        self, quantized: Mapping[str, QuantizedWeight], config: ModelConfig, rank: RankInfo
-    ) -> list[str]:
-        """Weights that need not be there in any other form."""
         ...
 
 

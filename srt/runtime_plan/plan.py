@@ -41,7 +41,9 @@ class RuntimePlan:
     kv_cache_dtype: str
     attention_backend: str
     layers: str  # "native": a pass through all of them is one call; "torch": one operation after another
-    keeps_quantized: bool  # weights that the checkpoint quantised are multiplied as they are
+    quantization: (
+        str  # of weights: "stored" as the checkpoint has them, "int8" or "int4" when loaded, "none" left
+    )
     num_threads: int  # of this rank's compute
     all_reduce: str  # how ranks add up: "shared_memory", "gloo", or "none", for a rank alone
     context_length: int

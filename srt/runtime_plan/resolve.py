@@ -14,6 +14,7 @@ DTYPE_NAMES = {"float": "float32", "half": "float16"}
 LOAD_BALANCE_SPELLINGS = {"total_requests": "least_requests", "total_tokens": "least_tokens"}
 DEFAULT_CHUNK = {"cpu": 512, "cuda": 8192}
 DEFAULT_MEM_FRACTION = {"cpu": 0.5, "cuda": 0.85}
+QUANTIZED_AT_LOADING = ("int8", "int4")
 POLICY_REASONS = {
     "fcfs": "by arrival",
     "lpm": "longest cached prefix first",
@@ -41,8 +42,8 @@ def resolve(args: ServerArgs, config: ModelConfig, facts: DeviceFacts, tp_size: 
         tp_size, facts, disable_custom=args.disable_custom_all_reduce
     )
     backend, why_backend = resolve_attention_backend(args.attention_backend, facts)
-    layers, why_layers = resolve_layers(backend, dtype, facts)
-    keeps_quantized, why_quantized = resolve_quantized(args.quantization, layers, config)
+    layers, why_layers = resolve_layers(backend, dtype, facts, args.quantization)
+    quantization, why_quantization = resolve_quantization(args.quantization, layers, why_layers, config)
     overlaps, why_overlaps = resolve_overlap(
         facts.kind, enable=args.enable_overlap_schedule, disable=args.disable_overlap_schedule
     )
@@ -53,7 +54,7 @@ def resolve(args: ServerArgs, config: ModelConfig, facts: DeviceFacts, tp_size: 
         kv_cache_dtype=dtype,
         attention_backend=backend,
         layers=layers,
-        keeps_quantized=keeps_quantized,
+        quantization=quantization,
         num_threads=threads,
         all_reduce=all_reduce,
         context_length=context_length,
@@ -77,7 +78,7 @@ def resolve(args: ServerArgs, config: ModelConfig, facts: DeviceFacts, tp_size: 
             "all_reduce": why_all_reduce,
             "attention_backend": why_backend,
             "layers": why_layers,
-            "keeps_quantized": why_quantized,
+            "quantization": why_quantization,
             "schedule_policy": why_policy,
             "overlaps_schedule": why_overlaps,
         },
@@ -215,26 +216,41 @@ def resolve_attention_backend(asked: str, facts: DeviceFacts) -> tuple[str, str]
     return asked, "asked for by --attention-backend"
 
 
-def resolve_layers(attention_backend: str, dtype: str, facts: DeviceFacts) -> tuple[str, str]:
+def resolve_layers(
+    attention_backend: str, dtype: str, facts: DeviceFacts, quantization: str
+) -> tuple[str, str]:
     """What multiplies, normalises and adds around attention."""
     if attention_backend != "native":
         return "torch", "native ones go with native attention"
     if dtype != "bfloat16" or not facts.kernels.multiply_bfloat16:
         return "torch", "native ones want bfloat16, and AVX-512 that multiplies it"
-    if facts.has_amx:
+    if facts.has_amx and quantization not in QUANTIZED_AT_LOADING:
         return "torch", "oneDNN uses this processor's AMX"
     return "native", "C++, all layers in one call"
 
 
-def resolve_quantized(asked: str, layers: str, config: ModelConfig) -> tuple[bool, str]:
-    """Whether weights of the kinds that the kernels know are multiplied as the checkpoint quantised them."""
-    if config.checkpoint_format != "gguf":
-        return False, "the checkpoint is no GGUF file"
+def resolve_quantization(asked: str, layers: str, why_layers: str, config: ModelConfig) -> tuple[str, str]:
+    """What weights are multiplied as."""
+    is_gguf = config.checkpoint_format == "gguf"
+    if asked in QUANTIZED_AT_LOADING:
+        if is_gguf:
+            raise StartupError(
+                f"--quantization {asked} is for unquantised checkpoints, and {config.path} is a GGUF file",
+                hint="leave it out: the file's weights are multiplied as it has them",
+            )
+        if layers != "native":
+            raise StartupError(
+                f"--quantization {asked} needs native layers, and layers are torch's here: {why_layers}",
+                hint="leave it out, and weights are of --dtype",
+            )
+        return asked, "asked for by --quantization"
+    if not is_gguf:
+        return "none", "the checkpoint is no GGUF file"
     if asked == "none":
-        return False, "asked for by --quantization"
+        return "none", "asked for by --quantization"
     if layers != "native":
-        return False, "weights are rounded to the model's type; only native layers know others"
-    return True, "Q4_0, Q4_1 and Q8_0 as the file has them; others are rounded to the model's type"
+        return "none", "weights are rounded to the model's type; only native layers know others"
+    return "stored", "as the file has them; types without a kernel are rounded to the model's type"
 
 
 def resolve_policy(asked: str, *, use_radix_cache: bool) -> tuple[str, str]:

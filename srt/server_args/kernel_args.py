@@ -17,7 +17,9 @@ class KernelArgs:
     )
     quantization: str = flag(
         "auto",
-        help="Weights that a GGUF file quantised: multiplied as they are where native kernels can (auto), or rounded "
-        "to --dtype first (none), which takes more memory, is slower for one request and faster for dozens.",
-        choices=("auto", "none"),
+        help="Of weights. auto: those that a GGUF file quantised are multiplied as they are where native kernels "
+        "can, others are of --dtype. none: all are of --dtype, which takes more memory and is slower for few requests. "
+        "int8, int4: an unquantised checkpoint's matrices are quantised while it is loaded, in groups of 32 with a "
+        "scale (int4: and a minimum; embedding and head in int8); needs native kernels.",
+        choices=("auto", "none", "int8", "int4"),
     )

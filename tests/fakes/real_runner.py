@@ -17,7 +17,7 @@ def make_plan(**settings: Any) -> RuntimePlan:
         "kv_cache_dtype": settings.get("dtype", "float32"),
         "attention_backend": "torch_native",
         "layers": "torch",
-        "keeps_quantized": False,
+        "quantization": "none",
         "num_threads": 1,
         "all_reduce": "none",
         "context_length": 256,

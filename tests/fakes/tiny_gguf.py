@@ -29,7 +29,7 @@ def tiny_metadata(arch: str) -> dict[str, Any]:
     }
 
 
-def tiny_tensors(seed: int = 0) -> dict[str, Floats]:
+def tiny_tensors(seed: int = 0, mlp: int = MLP) -> dict[str, Floats]:
     """The weights of one Llama layer, under GGUF names."""
     shapes = {
         "token_embd.weight": (VOCAB, HIDDEN),
@@ -40,9 +40,9 @@ def tiny_tensors(seed: int = 0) -> dict[str, Floats]:
         "blk.0.attn_v.weight": (KV_HEADS * HEAD_DIM, HIDDEN),
         "blk.0.attn_output.weight": (HIDDEN, HEADS * HEAD_DIM),
         "blk.0.ffn_norm.weight": (HIDDEN,),
-        "blk.0.ffn_gate.weight": (MLP, HIDDEN),
-        "blk.0.ffn_up.weight": (MLP, HIDDEN),
-        "blk.0.ffn_down.weight": (HIDDEN, MLP),
+        "blk.0.ffn_gate.weight": (mlp, HIDDEN),
+        "blk.0.ffn_up.weight": (mlp, HIDDEN),
+        "blk.0.ffn_down.weight": (HIDDEN, mlp),
     }
     random = np.random.default_rng(seed)
     return {name: random.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()}

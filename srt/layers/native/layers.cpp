@@ -226,8 +226,3 @@ extern "C" void lockstep_multiply(const Matrix* matrix, const BFloat16* inputs, 
 #pragma omp parallel num_threads(num_threads)
     multiply_together(*matrix, inputs, matrix->num_inputs, num_rows, outputs, matrix->num_outputs, false);
 }
-
-extern "C" int64_t lockstep_packed_bytes(int32_t num_outputs, int32_t num_inputs, int32_t kind) {
-    const Matrix matrix{nullptr, nullptr, num_outputs, num_inputs, kind};
-    return num_blocks(matrix) * block_bytes(matrix);
-}

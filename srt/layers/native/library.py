@@ -13,7 +13,18 @@ import torch
 
 from srt.distributed.shared_memory import Seat
 
-PAIRS_OF_BFLOAT16, FOUR_BITS, EIGHT_BITS = range(3)  # how a Matrix is packed
+PAIRS_OF_BFLOAT16 = 0  # how a part of a Matrix is packed
+QUANTIZED = {
+    "Q4_0": 1,
+    "Q4_1": 2,
+    "Q5_0": 3,
+    "Q5_1": 4,
+    "Q8_0": 5,
+    "Q4_K": 6,
+    "Q5_K": 7,
+    "Q6_K": 8,
+}  # the others
+MAX_PARTS = 3
 VALUE_TYPES = {torch.float32: 0, torch.bfloat16: 1, torch.float16: 2}
 
 
@@ -62,15 +73,34 @@ class AttentionInputs(Structure):
     ]
 
 
+class MatrixPart(Structure):
+    """Some outputs of a packed weight."""
+
+    _fields_ = [("packed", c_void_p), ("num_outputs", c_int32), ("kind", c_int32)]
+
+
 class Matrix(Structure):
     """A packed weight, its bias (0: none), (num_outputs, num_inputs)."""
 
     _fields_ = [
-        ("packed", c_void_p),
+        ("parts", MatrixPart * MAX_PARTS),
         ("bias", c_void_p),
+        ("num_parts", c_int32),
         ("num_outputs", c_int32),
         ("num_inputs", c_int32),
-        ("kind", c_int32),
+        ("first_group", c_int32),
+    ]
+
+
+class Levels(Structure):
+    """A quantised weight before it is packed."""
+
+    _fields_ = [
+        ("levels", c_void_p),
+        ("scales", c_void_p),
+        ("minimums", c_void_p),
+        ("scale_factors", c_void_p),
+        ("minimum_factors", c_void_p),
     ]
 
 
@@ -127,14 +157,13 @@ class KernelLibrary:
         self.multiply = _function(
             library.lockstep_multiply, [POINTER(Matrix), c_void_p, c_int32, c_void_p, c_int32]
         )
-        self.packed_bytes = _function(library.lockstep_packed_bytes, [c_int32, c_int32, c_int32], c_int64)
+        self.packed_bytes = _function(library.lockstep_packed_bytes, [c_int32] * 4, c_int64)
         self.pack = _function(library.lockstep_pack, [c_void_p, c_int32, c_int32, c_void_p])
-        self.pack_four_bits = _function(
-            library.lockstep_pack_four_bits, [c_void_p, c_void_p, c_void_p, c_int32, c_int32, c_void_p]
+        self.pack_levels = _function(
+            library.lockstep_pack_levels,
+            [c_int32, POINTER(Levels), c_int32, c_int32, c_int32, c_void_p],
         )
-        self.pack_eight_bits = _function(
-            library.lockstep_pack_eight_bits, [c_void_p, c_void_p, c_int32, c_int32, c_void_p]
-        )
+        self.look_up = _function(library.lockstep_look_up, [POINTER(Matrix), c_void_p, c_int32, c_void_p])
         self.sample = _function(
             library.lockstep_sample,
             [c_void_p, c_int32, c_int64, c_int32, c_int32, c_char_p, c_void_p, c_int32],

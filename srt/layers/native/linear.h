@@ -1,6 +1,6 @@
-// Products with a weight matrix in bfloat16, whatever the number of rows.
+// Products with a weight matrix, whatever the number of rows. Quantised weights are the business of levels.h.
 //
-// The matrix is packed: blocks of BLOCK outputs, and in a block, input pair after input pair, the pairs of all its outputs
+// A matrix in bfloat16 is packed: blocks of BLOCK outputs, and in a block, input pair after input pair, the pairs of all its outputs
 // side by side. An output sums over its inputs in their order, in one float32: its bits do not depend on the rows
 // beside it or on the number of threads.
 
@@ -18,24 +18,87 @@ constexpr int BLOCK_ROWS = 4;
 #endif
 constexpr int PART_ROWS = 64;  // that a thread takes at a time; their inputs stay in its cache
 
-enum MatrixKind : int32_t { PAIRS_OF_BFLOAT16 = 0, FOUR_BITS = 1, EIGHT_BITS = 2 };
+constexpr int MAX_PARTS = 3;  // queries, keys and values
 
-// As srt/layers/native/library.py declares it. What `packed` holds is the kind's business: here, or in levels.h.
-struct Matrix {
+// Outputs that are packed in one way. What `packed` holds is the kind's business: here, or in levels.h.
+struct MatrixPart {
     const void* packed;
-    const BFloat16* bias;  // null: none
-    int32_t num_outputs, num_inputs;
+    int32_t num_outputs;
     int32_t kind;
 };
 
-inline int64_t num_blocks(const Matrix& matrix) { return (matrix.num_outputs + BLOCK - 1) / BLOCK; }
+// As srt/layers/native/library.py declares it.
+struct Matrix {
+    MatrixPart parts[MAX_PARTS];  // one below the other
+    const BFloat16* bias;         // null: none
+    int32_t num_parts, num_outputs, num_inputs;
+    int32_t first_group;  // of the inputs: how many groups that share a factor with it are not here
+};
 
-inline int64_t block_bytes(const Matrix& matrix) {
-    switch (matrix.kind) {
-        case FOUR_BITS: return int64_t(matrix.num_inputs / GROUP) * FourBits::GROUP_BYTES;
-        case EIGHT_BITS: return int64_t(matrix.num_inputs / GROUP) * EightBits::GROUP_BYTES;
-        default: return int64_t(matrix.num_inputs / 2) * BLOCK * 4;
+// Some outputs, side by side in memory.
+struct Block {
+    const char* packed;
+    int32_t kind, column, count;
+};
+
+inline int64_t num_blocks(const MatrixPart& part) { return (part.num_outputs + BLOCK - 1) / BLOCK; }
+
+inline int64_t num_blocks(const Matrix& matrix) {
+    int64_t total = 0;
+    for (int part = 0; part < matrix.num_parts; part++) total += num_blocks(matrix.parts[part]);
+    return total;
+}
+
+inline int64_t block_bytes(int32_t kind, int num_inputs, int first_group) {
+    if (kind == PAIRS_OF_BFLOAT16) return int64_t(num_inputs / 2) * BLOCK * 4;
+    return with_format(kind, [&](auto format) { return format.block_bytes(num_inputs / GROUP, first_group); });
+}
+
+inline Block find_block(const Matrix& matrix, int64_t index) {
+    const MatrixPart* part = matrix.parts;
+    int32_t column = 0;
+    for (; index >= num_blocks(*part); part++) index -= num_blocks(*part), column += part->num_outputs;
+    const int32_t first = int32_t(index) * BLOCK;
+    const char* packed = static_cast<const char*>(part->packed);
+    return {packed + index * block_bytes(part->kind, matrix.num_inputs, matrix.first_group), part->kind, column + first,
+            std::min(BLOCK, part->num_outputs - first)};
+}
+
+// Some rows of inputs by a block of quantised weights: num_rows · BLOCK sums. `input_sums`: a row's are num_groups apart.
+void multiply_levels(const Block& block, const BFloat16* inputs, int64_t stride, int num_rows, int num_groups,
+                     int first_group, const float* input_sums, float* sums);
+
+// (rows, groups) sums of inputs, for the minimums. To be called by every thread of a team; ends with a barrier, unless
+// the rows are so few that each thread computes them for itself.
+inline const float* sum_groups_together(const BFloat16* inputs, int64_t stride, int num_rows, int num_groups) {
+    static thread_local std::vector<float> own;
+    const size_t size = size_t(num_rows) * num_groups;
+    const bool is_shared = num_rows > 8;
+    float* to;
+    if (is_shared) {
+#pragma omp single copyprivate(to)
+        {
+            if (own.size() < size) own.resize(size);
+            to = own.data();
+        }
+    } else {
+        if (own.size() < size) own.resize(size);
+        to = own.data();
     }
+    const auto sum_row = [&](int64_t row) {
+        for (int group = 0; group < num_groups; group++) {
+            Floats total{};
+            for (int index = 0; index < GROUP; index += LANES) total += load(inputs + row * stride + group * GROUP + index);
+            to[row * num_groups + group] = sum(total);
+        }
+    };
+    if (is_shared) {
+#pragma omp for schedule(static)
+        for (int row = 0; row < num_rows; row++) sum_row(row);
+    } else {
+        for (int row = 0; row < num_rows; row++) sum_row(row);
+    }
+    return to;
 }
 
 // Some rows of inputs by a block's outputs: ROWS · BLOCK sums.
@@ -95,31 +158,25 @@ inline void multiply_together(const Matrix& matrix, const BFloat16* inputs, int6
     const int num_parts = (num_rows + PART_ROWS - 1) / PART_ROWS;
     const int64_t num_pieces = num_blocks(matrix) * num_parts;
     const int num_groups = matrix.num_inputs / GROUP;
+    const bool needs_sums = std::any_of(matrix.parts, matrix.parts + matrix.num_parts,
+                                        [](const MatrixPart& part) { return has_minimums(part.kind); });
     const float* input_sums =
-        matrix.kind == FOUR_BITS ? sum_groups_together(inputs, input_stride, num_rows, num_groups) : nullptr;
+        needs_sums ? sum_groups_together(inputs, input_stride, num_rows, num_groups) : nullptr;
 #pragma omp for schedule(static)
     for (int64_t piece = 0; piece < num_pieces; piece++) {
-        const int64_t block = piece / num_parts;
+        const Block block = find_block(matrix, piece / num_parts);
         const int first_row = int(piece % num_parts) * PART_ROWS, end_row = std::min(first_row + PART_ROWS, num_rows);
-        const int column = int(block) * BLOCK, count = std::min(BLOCK, matrix.num_outputs - column);
-        const char* packed = static_cast<const char*>(matrix.packed) + block * block_bytes(matrix);
         const BFloat16* from = inputs + first_row * input_stride;
         alignas(64) float sums[PART_ROWS * BLOCK];
-        switch (matrix.kind) {
-            case FOUR_BITS:
-                multiply_levels<BLOCK_ROWS, FourBits>(from, input_stride, end_row - first_row, packed, num_groups,
-                                                      input_sums + int64_t(first_row) * num_groups, sums);
-                break;
-            case EIGHT_BITS:
-                multiply_levels<BLOCK_ROWS, EightBits>(from, input_stride, end_row - first_row, packed, num_groups,
-                                                       nullptr, sums);
-                break;
-            default:
-                multiply_pairs(from, input_stride, end_row - first_row, reinterpret_cast<const uint32_t*>(packed),
-                               matrix.num_inputs / 2, sums);
+        if (block.kind == PAIRS_OF_BFLOAT16) {
+            multiply_pairs(from, input_stride, end_row - first_row, reinterpret_cast<const uint32_t*>(block.packed),
+                           matrix.num_inputs / 2, sums);
+        } else {
+            multiply_levels(block, from, input_stride, end_row - first_row, num_groups, matrix.first_group,
+                            input_sums + (needs_sums ? int64_t(first_row) * num_groups : 0), sums);
         }
         for (int row = first_row; row < end_row; row++)
-            finish_row(sums + (row - first_row) * BLOCK, matrix.bias ? matrix.bias + column : nullptr, count,
-                       outputs + row * output_stride + column, adds);
+            finish_row(sums + (row - first_row) * BLOCK, matrix.bias ? matrix.bias + block.column : nullptr,
+                       block.count, outputs + row * output_stride + block.column, adds);
     }
 }

@@ -1,112 +1,155 @@
-"""Linear layers in the native kernels: a weight in their order, and products with it."""
+"""Weights in the native kernels' order, products with them, and single rows out of them."""
 
-from ctypes import byref
+from collections.abc import Sequence
+from ctypes import Array, byref
+from itertools import groupby
 
 import torch
 
 from srt.layers.native import library as native
-from srt.layers.quantization.method import PreparedLinear
-from srt.layers.quantization.unquantized import prepare_plain
-from srt.util.quantized_weight import QuantizedWeight
+from srt.util.quantized_weight import GROUP, QuantizedWeight, Steps, stack
 
 CACHE_LINE = 64
 
+Weight = torch.Tensor | QuantizedWeight
+
 
 class PackedMatrix:
-    """A weight, and perhaps a bias, as the kernels want them. The original is not kept."""
+    """Weights one below the other, and perhaps a bias, as the kernels want them. The originals are not kept."""
 
     def __init__(
-        self,
-        library: native.KernelLibrary,
-        weight: torch.Tensor | QuantizedWeight,
-        bias: torch.Tensor | None,
+        self, library: native.KernelLibrary, weights: Sequence[Weight], bias: torch.Tensor | None
     ) -> None:
+        self._library = library
         self._bias = None if bias is None else bias.contiguous()
-        num_outputs, num_inputs = weight.shape
-        if isinstance(weight, QuantizedWeight):
-            kind = native.EIGHT_BITS if weight.minimums is None else native.FOUR_BITS
-        else:
-            assert fits(weight), f"the kernels do not take a weight of {weight.dtype} {tuple(weight.shape)}"
-            kind = native.PAIRS_OF_BFLOAT16
-        self._packed = _aligned_zeros(library.packed_bytes(num_outputs, num_inputs, kind))
-        _pack(library, weight, self._packed)
-        self.num_bytes = self._packed.nbytes + (0 if self._bias is None else self._bias.nbytes)
+        self._packed: list[torch.Tensor] = []
+        parts: Array[native.MatrixPart] = (native.MatrixPart * native.MAX_PARTS)()
+        stacked = _stack(weights)
+        for part, weight in zip(parts, stacked, strict=False):
+            packed = _pack(library, weight)
+            self._packed.append(packed)
+            part.packed, part.num_outputs, part.kind = packed.data_ptr(), weight.shape[0], _kind(weight)
+        self.num_bytes = sum(packed.nbytes for packed in self._packed)
+        self.num_bytes += 0 if self._bias is None else self._bias.nbytes
         # To be passed on; valid as long as this object lives.
         self.matrix = native.Matrix(
-            packed=self._packed.data_ptr(),
+            parts=parts,
             bias=None if self._bias is None else self._bias.data_ptr(),
-            num_outputs=num_outputs,
-            num_inputs=num_inputs,
-            kind=kind,
+            num_parts=len(stacked),
+            num_outputs=sum(weight.shape[0] for weight in stacked),
+            num_inputs=stacked[0].shape[1],
+            first_group=max(_first_group(weight) for weight in stacked),
         )
 
-
-class NativeLinear:
-    """PreparedLinear. An output's bits do not depend on the rows beside it."""
-
-    def __init__(
-        self,
-        library: native.KernelLibrary,
-        weight: torch.Tensor | QuantizedWeight,
-        bias: torch.Tensor | None,
-    ) -> None:
-        self._multiply = library.multiply
-        self._weight = PackedMatrix(library, weight, bias)
-        self.num_bytes = self._weight.num_bytes
-
-    def __call__(self, inputs: torch.Tensor) -> torch.Tensor:
-        """(T, in_features) to (T, out_features)."""
-        matrix = self._weight.matrix
+    def multiply(self, inputs: torch.Tensor) -> torch.Tensor:
+        """(T, in_features) to (T, out_features). An output's bits do not depend on the rows beside it."""
         inputs = inputs.contiguous()
-        outputs = inputs.new_empty(inputs.shape[0], matrix.num_outputs)
-        self._multiply(
-            byref(matrix), inputs.data_ptr(), inputs.shape[0], outputs.data_ptr(), torch.get_num_threads()
+        outputs = inputs.new_empty(inputs.shape[0], self.matrix.num_outputs)
+        self._library.multiply(
+            byref(self.matrix),
+            inputs.data_ptr(),
+            inputs.shape[0],
+            outputs.data_ptr(),
+            torch.get_num_threads(),
         )
         return outputs
 
-
-class NativeMethod:
-    """LinearMethod: native where the kernels take the weight, plain elsewhere.
-
-    A `quantized` form of the very weight is used in its stead.
-    """
-
-    def __init__(self, library: native.KernelLibrary, quantized: QuantizedWeight | None = None) -> None:
-        self._library = library
-        self._quantized = quantized
-
-    def __call__(self, weight: torch.Tensor, bias: torch.Tensor | None) -> PreparedLinear:
-        """From a (out_features, in_features) weight."""
-        if not fits(weight):
-            return prepare_plain(weight, bias)
-        if self._quantized is not None and self._quantized.shape == tuple(weight.shape):
-            return NativeLinear(self._library, self._quantized, bias)
-        return NativeLinear(self._library, weight, bias)
+    def look_up(self, outputs: torch.Tensor) -> torch.Tensor:
+        """(T,) numbers of outputs to (T, in_features): their weights, each rounded once to bfloat16."""
+        outputs = outputs.contiguous()
+        weights = torch.empty(len(outputs), self.matrix.num_inputs, dtype=torch.bfloat16)
+        self._library.look_up(byref(self.matrix), outputs.data_ptr(), len(outputs), weights.data_ptr())
+        return weights
 
 
-def fits(weight: torch.Tensor) -> bool:
-    """Inputs are read in pairs."""
+class NativeLinear:
+    """PreparedLinear."""
+
+    def __init__(self, matrix: PackedMatrix) -> None:
+        self._matrix = matrix
+        self.num_bytes = matrix.num_bytes
+
+    def __call__(self, inputs: torch.Tensor) -> torch.Tensor:
+        """(T, in_features) to (T, out_features)."""
+        return self._matrix.multiply(inputs)
+
+
+class NativeTable:
+    """EmbeddingTable, of a matrix that may also be multiplied by."""
+
+    def __init__(self, matrix: PackedMatrix) -> None:
+        self._matrix = matrix
+        self.num_rows = int(matrix.matrix.num_outputs)
+        self.num_bytes = matrix.num_bytes
+
+    def __call__(self, rows: torch.Tensor) -> torch.Tensor:
+        """(T,) to (T, hidden_size)."""
+        return self._matrix.look_up(rows)
+
+
+def fits(weight: Weight) -> bool:
+    """Inputs are read in pairs, or in whole groups."""
+    if isinstance(weight, QuantizedWeight):
+        return weight.shape[0] > 0 and weight.shape[1] % GROUP == 0
     return weight.dtype == torch.bfloat16 and weight.shape[1] % 2 == 0 and weight.numel() > 0
 
 
-def _pack(
-    library: native.KernelLibrary, weight: torch.Tensor | QuantizedWeight, packed: torch.Tensor
-) -> None:
+def _stack(weights: Sequence[Weight]) -> list[Weight]:
+    """Neighbours of one kind become one."""
+    stacked: list[Weight] = []
+    for _, run in groupby(weights, key=_kind):
+        alike = list(run)
+        dense = [weight for weight in alike if isinstance(weight, torch.Tensor)]
+        quantized = [weight for weight in alike if isinstance(weight, QuantizedWeight)]
+        if dense:
+            stacked.append(dense[0] if len(dense) == 1 else torch.cat(dense))
+        else:
+            stacked.append(stack(quantized))
+    return stacked
+
+
+def _kind(weight: Weight) -> int:
+    return (
+        native.QUANTIZED[weight.format.name]
+        if isinstance(weight, QuantizedWeight)
+        else native.PAIRS_OF_BFLOAT16
+    )
+
+
+def _first_group(weight: Weight) -> int:
+    return weight.first_group if isinstance(weight, QuantizedWeight) else 0
+
+
+def _pack(library: native.KernelLibrary, weight: Weight) -> torch.Tensor:
+    assert fits(weight), f"the kernels do not take this weight of {tuple(weight.shape)}"
     num_outputs, num_inputs = weight.shape
+    kind, first_group = _kind(weight), _first_group(weight)
+    packed = _aligned_zeros(library.packed_bytes(kind, num_outputs, num_inputs, first_group))
     if isinstance(weight, torch.Tensor):
         rows = weight.contiguous()
         library.pack(rows.data_ptr(), num_outputs, num_inputs, packed.data_ptr())
-        return
-    levels, scales = weight.levels.contiguous(), weight.scales.contiguous()
-    if weight.minimums is None:
-        library.pack_eight_bits(
-            levels.data_ptr(), scales.data_ptr(), num_outputs, num_inputs, packed.data_ptr()
-        )
-        return
-    minimums = weight.minimums.contiguous()
-    library.pack_four_bits(
-        levels.data_ptr(), scales.data_ptr(), minimums.data_ptr(), num_outputs, num_inputs, packed.data_ptr()
+        return packed
+    levels = weight.levels.contiguous()
+    scales, minimums = _contiguous(weight.scales), _contiguous(weight.minimums)
+    source = native.Levels(
+        levels=levels.data_ptr(),
+        scales=_address(scales[0]),
+        minimums=_address(minimums[0]),
+        scale_factors=_address(scales[1]),
+        minimum_factors=_address(minimums[1]),
     )
+    library.pack_levels(kind, byref(source), num_outputs, num_inputs, first_group, packed.data_ptr())
+    return packed
+
+
+def _contiguous(steps: Steps | None) -> tuple[torch.Tensor | None, torch.Tensor | None]:
+    if steps is None:
+        return None, None
+    return steps.values.contiguous(), None if steps.factors is None else steps.factors.contiguous()
+
+
+def _address(tensor: torch.Tensor | None) -> int | None:
+    return None if tensor is None else tensor.data_ptr()
 
 
 def _aligned_zeros(num_bytes: int) -> torch.Tensor:

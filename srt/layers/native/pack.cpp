@@ -1,7 +1,80 @@
-// Weights row by row, (num_outputs, num_inputs), into the order of linear.h and levels.h. What a last block lacks is zero:
-// `packed` comes zeroed.
+// Weights row by row, (num_outputs, num_inputs), into the order of linear.h and levels.h, and rows out of it again. What a
+// last block lacks is zero: `packed` comes zeroed.
 
 #include "linear.h"
+
+namespace {
+
+// As srt/layers/native/library.py declares it. (num_outputs, …): a level an input, a scale or two and a minimum a group,
+// factors of both where the format has them. The numbers are what the format packs.
+struct Levels {
+    const int8_t* levels;
+    const void* scales;
+    const void* minimums;
+    const Float16* scale_factors;
+    const Float16* minimum_factors;
+};
+
+template <typename Format> struct Packing {
+    using Scales = typename Format::Scales;
+    using Stored = typename Scales::Stored;
+    const Levels& from;
+    const int num_groups, first_group;
+
+    void pack_output(int64_t output, char* block) const {
+        const int lane = int(output % BLOCK);
+        for (int64_t group = 0; group < num_groups; group++)
+            pack_group(output * num_groups + group, lane, block + group * Format::GROUP_BYTES);
+        if constexpr (Scales::HAS_FACTORS) {
+            const int64_t count = Format::num_factors(num_groups, first_group);
+            for (int64_t index = 0; index < count; index++) {
+                Float16* to = reinterpret_cast<Float16*>(block + num_groups * Format::GROUP_BYTES +
+                                                         index * Scales::FACTOR_BYTES);
+                to[lane] = from.scale_factors[output * count + index];
+                if constexpr (Scales::HAS_MINIMUMS) to[BLOCK + lane] = from.minimum_factors[output * count + index];
+            }
+        }
+    }
+
+    void pack_group(int64_t group, int lane, char* to) const {
+        constexpr int lane_bytes = Format::BITS == 8 ? 2 : 4;
+        for (int input = 0; input < GROUP; input++)
+            Format::Levels::put(to + lane * lane_bytes, input, from.levels[group * GROUP + input]);
+        Stored* ends = reinterpret_cast<Stored*>(to + Format::Levels::BYTES) + lane;
+        for (int step = 0; step < Scales::STEPS; step++)
+            ends[step * BLOCK] = static_cast<const Stored*>(from.scales)[group * Scales::STEPS + step];
+        if constexpr (Scales::HAS_MINIMUMS)
+            ends[Scales::STEPS * BLOCK] = static_cast<const Stored*>(from.minimums)[group];
+    }
+};
+
+// One output's weights, each rounded once to bfloat16.
+template <typename Format>
+void unpack_output(const char* block, int lane, int num_groups, int first_group, BFloat16* to) {
+    using Scales = typename Format::Scales;
+    const int vector = lane / LANES, at = lane % LANES;
+    for (int index = 0; index < num_groups; index++) {
+        const char* group = block + int64_t(index) * Format::GROUP_BYTES;
+        const char* factors = block + int64_t(num_groups) * Format::GROUP_BYTES +
+                              (first_group + index) / GROUPS_A_FACTOR * Scales::FACTOR_BYTES;
+        const char* scales = group + Format::Levels::BYTES;
+        float minimum = 0;
+        if constexpr (Scales::HAS_MINIMUMS) minimum = Scales::minimum(scales, factors, vector)[at];
+        for (int first = 0; first < PAIRS; first += Format::Levels::PAIRS_AT_ONCE) {
+            const auto levels = Format::Levels::read(group, first);
+#pragma GCC unroll 16
+            for (int pair = 0; pair < Format::Levels::PAIRS_AT_ONCE; pair++) {
+                const float scale = Scales::scale(scales, factors, vector, (first + pair) * Scales::STEPS / PAIRS)[at];
+                const uint32_t both = levels.levels(vector, pair)[at];
+                BFloat16* pair_to = to + index * GROUP + 2 * (first + pair);
+                pair_to[0] = to_bfloat16(bits_as<float>(both << 16) * scale + minimum);
+                pair_to[1] = to_bfloat16(bits_as<float>(both & 0xffff0000u) * scale + minimum);
+            }
+        }
+    }
+}
+
+}  // namespace
 
 extern "C" void lockstep_pack(const BFloat16* weight, int32_t num_outputs, int32_t num_inputs, uint32_t* packed) {
     const int num_pairs = num_inputs / 2;
@@ -12,39 +85,33 @@ extern "C" void lockstep_pack(const BFloat16* weight, int32_t num_outputs, int32
     }
 }
 
-// Levels a byte each; scales and minimums (num_outputs, num_inputs / GROUP).
-extern "C" void lockstep_pack_four_bits(const uint8_t* levels, const Float16* scales, const Float16* minimums,
-                                        int32_t num_outputs, int32_t num_inputs, char* packed) {
-    const int64_t num_groups = num_inputs / GROUP;
-    for (int64_t output = 0; output < num_outputs; output++) {
-        for (int64_t group = 0; group < num_groups; group++) {
-            char* to = packed + (output / BLOCK * num_groups + group) * FourBits::GROUP_BYTES;
-            const uint8_t* from = levels + output * num_inputs + group * GROUP;
-            for (int word = 0; word < GROUP / 8; word++) {
-                uint32_t value = 0;
-                for (int pair = 0; pair < 4; pair++)
-                    value |= uint32_t(from[8 * word + 2 * pair]) << (4 * pair) |
-                             uint32_t(from[8 * word + 2 * pair + 1]) << (16 + 4 * pair);
-                std::memcpy(to + (word * BLOCK + output % BLOCK) * 4, &value, sizeof value);
-            }
-            Float16* ends = reinterpret_cast<Float16*>(to + FourBits::LEVEL_BYTES);
-            ends[output % BLOCK] = scales[output * num_groups + group];
-            ends[BLOCK + output % BLOCK] = minimums[output * num_groups + group];
-        }
-    }
+extern "C" void lockstep_pack_levels(int32_t kind, const Levels* levels, int32_t num_outputs, int32_t num_inputs,
+                                     int32_t first_group, char* packed) {
+    const int64_t size = block_bytes(kind, num_inputs, first_group);
+    with_format(kind, [&](auto format) {
+        const Packing<decltype(format)> packing{*levels, num_inputs / GROUP, first_group};
+        for (int64_t output = 0; output < num_outputs; output++)
+            packing.pack_output(output, packed + output / BLOCK * size);
+    });
 }
 
-extern "C" void lockstep_pack_eight_bits(const int8_t* levels, const Float16* scales, int32_t num_outputs,
-                                         int32_t num_inputs, char* packed) {
-    const int64_t num_groups = num_inputs / GROUP;
-    for (int64_t output = 0; output < num_outputs; output++) {
-        for (int64_t group = 0; group < num_groups; group++) {
-            char* to = packed + (output / BLOCK * num_groups + group) * EightBits::GROUP_BYTES;
-            const int8_t* from = levels + output * num_inputs + group * GROUP;
-            for (int pair = 0; pair < GROUP / 2; pair++)
-                std::memcpy(to + (pair * BLOCK + output % BLOCK) * 2, from + 2 * pair, 2);
-            reinterpret_cast<float*>(to + EightBits::LEVEL_BYTES)[output % BLOCK] =
-                to_float(scales[output * num_groups + group]);
+extern "C" int64_t lockstep_packed_bytes(int32_t kind, int32_t num_outputs, int32_t num_inputs, int32_t first_group) {
+    return (num_outputs + BLOCK - 1) / BLOCK * block_bytes(kind, num_inputs, first_group);
+}
+
+// (count, num_inputs): the weights of some outputs of a matrix that is one part.
+extern "C" void lockstep_look_up(const Matrix* matrix, const int64_t* outputs, int32_t count, BFloat16* weights) {
+    for (int64_t index = 0; index < count; index++) {
+        BFloat16* to = weights + index * matrix->num_inputs;
+        const Block block = find_block(*matrix, outputs[index] / BLOCK);
+        const int lane = int(outputs[index] % BLOCK);
+        if (block.kind == PAIRS_OF_BFLOAT16) {
+            for (int64_t pair = 0; pair < matrix->num_inputs / 2; pair++)
+                std::memcpy(to + 2 * pair, block.packed + (pair * BLOCK + lane) * 4, 4);
+        } else {
+            with_format(block.kind, [&](auto format) {
+                unpack_output<decltype(format)>(block.packed, lane, matrix->num_inputs / GROUP, matrix->first_group, to);
+            });
         }
     }
 }

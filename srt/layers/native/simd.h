@@ -189,6 +189,14 @@ inline Floats exponential(Floats x) {
     return x < -87.0f ? Floats{} : scaled;
 }
 
+// The same; the compiler does not load or compute it anew for each of its uses.
+inline Words in_register(Words value) {
+#if LANES == 16
+    asm("" : "+v"(value));
+#endif
+    return value;
+}
+
 // Calls `body` with a constant of at most MAX that equals `count`: inner loops want to know their size.
 template <int MAX, typename Body> inline void with_constant(int count, const Body& body) {
     if constexpr (MAX > 1) {

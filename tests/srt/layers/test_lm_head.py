@@ -4,6 +4,7 @@ import torch
 
 from srt.distributed.collectives import LoneGroup
 from srt.layers.lm_head import LOGITS_PER_SLICE, LmHead
+from srt.layers.quantization.unquantized import prepare_plain
 from tests.fakes.forward_batches import Slots, Tokens, extend
 from tests.fakes.tp_ranks import KeepingReader
 
@@ -11,7 +12,8 @@ VOCAB_SIZE = LOGITS_PER_SLICE // 2
 
 
 def test_what_is_only_looked_at_comes_in_slices_and_what_is_sampled_at_once() -> None:
-    head = LmHead(torch.arange(2.0 * VOCAB_SIZE).view(VOCAB_SIZE, 2), VOCAB_SIZE, LoneGroup())
+    weight = torch.arange(2.0 * VOCAB_SIZE).view(VOCAB_SIZE, 2)
+    head = LmHead(prepare_plain(weight, None), VOCAB_SIZE, LoneGroup())
     hidden = torch.tensor([[0.0, 1.0], [1.0, 0.0], [0.5, 0.5], [2.0, 0.0], [0.0, 3.0], [1.0, 1.0]])
     reader = KeepingReader(1, 2, 3, 4, 0)
 

@@ -7,7 +7,8 @@ from srt.configs.gguf_file import BLOCK_TYPES
 from srt.model_loader.gguf_blocks import BLOCKS_PER_SLICE, decode
 
 # Where each block type keeps its float16 factors. Random bytes there would often be infinite or no number.
-FACTORS_AT = {"Q4_0": (0,), "Q4_1": (0, 2), "Q8_0": (0,), "Q4_K": (0, 2), "Q6_K": (208,)}
+FACTORS_AT = {"Q4_0": (0,), "Q4_1": (0, 2), "Q5_0": (0,), "Q5_1": (0, 2), "Q8_0": (0,)}
+FACTORS_AT |= {"Q4_K": (0, 2), "Q5_K": (0, 2), "Q6_K": (208,), "Q3_K": (108,)}
 # More than one slice, and not a whole number of them.
 NUM_BLOCKS = BLOCKS_PER_SLICE + 17
 
@@ -23,7 +24,8 @@ def random_blocks(name: str, num_bytes: int) -> npt.NDArray[np.uint8]:
     return blocks
 
 
-@pytest.mark.parametrize("type_id", sorted(BLOCK_TYPES))
+# What only the reference decodes is the reference's: one of them tells that it is asked.
+@pytest.mark.parametrize("type_id", [0, 1, 2, 3, 6, 7, 8, 11, 12, 13, 14, 30])
 def test_random_blocks_decode_bit_for_bit_as_the_reference_does(type_id: int) -> None:
     block_type = BLOCK_TYPES[type_id]
     blocks = random_blocks(block_type.name, block_type.num_bytes)

@@ -9,7 +9,8 @@ from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
 
 from srt.configs.checkpoint import find_model
 from srt.errors import StartupError
-from srt.model_loader.gguf_stream import gguf_weights, hf_name
+from srt.model_loader.gguf_stream import hf_name
+from tests.fakes.decoded_weights import decoded_weights
 from tests.fakes.tiny_gguf import HEAD_DIM, HEADS, HIDDEN, Floats, tiny_tensors, write_gguf
 
 
@@ -25,7 +26,7 @@ def test_the_default_models_weights_equal_those_that_transformers_reads() -> Non
         model = transformers.LlamaForCausalLM(transformers.LlamaConfig(num_hidden_layers=30))
     reference = load_gguf_checkpoint(str(path), return_tensors=True, model_to_load=model)["tensors"]
     names = []
-    for name, tensor in gguf_weights(path, torch.float32):
+    for name, tensor in decoded_weights(path, torch.float32):
         assert torch.equal(tensor, reference[name]), name
         names.append(name)
     assert sorted(names) == sorted(reference)
@@ -57,7 +58,7 @@ def test_llamas_query_and_key_rows_are_put_back_in_halves(tmp_path: Path) -> Non
     stored["blk.0.attn_k.weight"] = as_llama_cpp_stores(original["blk.0.attn_k.weight"], 2)
     bias = np.arange(HEADS * HEAD_DIM, dtype=np.float32)
     stored["blk.0.attn_q.bias"] = as_llama_cpp_stores(bias, HEADS)
-    found = dict(gguf_weights(write_gguf(tmp_path / "a.gguf", tensors=stored), torch.float32))
+    found = dict(decoded_weights(write_gguf(tmp_path / "a.gguf", tensors=stored), torch.float32))
     attention = "model.layers.0.self_attn"
     assert np.array_equal(found[f"{attention}.q_proj.weight"], original["blk.0.attn_q.weight"])
     assert np.array_equal(found[f"{attention}.k_proj.weight"], original["blk.0.attn_k.weight"])
@@ -67,7 +68,7 @@ def test_llamas_query_and_key_rows_are_put_back_in_halves(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("arch", ["qwen2", "qwen3"])
 def test_qwens_rows_stay_as_they_are(tmp_path: Path, arch: str) -> None:
-    found = dict(gguf_weights(write_gguf(tmp_path / "a.gguf", arch=arch), torch.float32))
+    found = dict(decoded_weights(write_gguf(tmp_path / "a.gguf", arch=arch), torch.float32))
     assert np.array_equal(
         found["model.layers.0.self_attn.q_proj.weight"], tiny_tensors()["blk.0.attn_q.weight"]
     )
@@ -80,7 +81,7 @@ def test_a_file_in_each_type_gives_what_the_reference_decodes(tmp_path: Path, na
     blocks = gguf.quants.quantize(tensors.pop("blk.0.ffn_up.weight"), tensor_type)
     raw = {"blk.0.ffn_up.weight": (blocks, tensor_type)}
     path = write_gguf(tmp_path / "a.gguf", arch="qwen2", tensors=tensors, raw_tensors=raw)
-    found = dict(gguf_weights(path, torch.float32))["model.layers.0.mlp.up_proj.weight"]
+    found = dict(decoded_weights(path, torch.float32))["model.layers.0.mlp.up_proj.weight"]
     assert np.array_equal(found, gguf.quants.dequantize(blocks, tensor_type))
 
 
@@ -92,36 +93,36 @@ def test_a_file_in_k_quants_gives_what_the_reference_decodes(
     # Bytes below 0x70 make no float16 that is not a number.
     blocks = np.random.default_rng(0).integers(0, 0x70, (3, 2 * num_bytes), dtype=np.uint8)
     path = write_gguf(tmp_path / "a.gguf", raw_tensors={"output.weight": (blocks, tensor_type)})
-    found = dict(gguf_weights(path, torch.float32))["lm_head.weight"]
+    found = dict(decoded_weights(path, torch.float32))["lm_head.weight"]
     assert found.shape == (3, 512)
     assert np.array_equal(found, gguf.quants.dequantize(blocks, tensor_type))
 
 
 def test_weights_are_rounded_once_to_the_type_asked_for(tmp_path: Path) -> None:
     path = write_gguf(tmp_path / "a.gguf")
-    exact = dict(gguf_weights(path, torch.float32))
-    for name, tensor in gguf_weights(path, torch.bfloat16):
+    exact = dict(decoded_weights(path, torch.float32))
+    for name, tensor in decoded_weights(path, torch.bfloat16):
         assert torch.equal(tensor, exact[name].to(torch.bfloat16))
 
 
 def test_tensors_may_be_written_to(tmp_path: Path) -> None:
-    for _, tensor in gguf_weights(write_gguf(tmp_path / "a.gguf"), torch.float32):
+    for _, tensor in decoded_weights(write_gguf(tmp_path / "a.gguf"), torch.float32):
         tensor.zero_()
 
 
 def test_rotary_factors_are_no_weights(tmp_path: Path) -> None:
     tensors = tiny_tensors() | {"rope_freqs.weight": np.ones(4, np.float32)}
-    found = dict(gguf_weights(write_gguf(tmp_path / "a.gguf", tensors=tensors), torch.float32))
+    found = dict(decoded_weights(write_gguf(tmp_path / "a.gguf", tensors=tensors), torch.float32))
     assert len(found) == len(tiny_tensors())
 
 
 def test_a_tensor_that_no_model_has_is_named(tmp_path: Path) -> None:
     tensors = {"blk.0.ssm_a.weight": np.ones((2, HIDDEN), np.float32)}
     with pytest.raises(StartupError, match=r"no supported model has: blk\.0\.ssm_a\.weight"):
-        list(gguf_weights(write_gguf(tmp_path / "a.gguf", tensors=tensors), torch.float32))
+        list(decoded_weights(write_gguf(tmp_path / "a.gguf", tensors=tensors), torch.float32))
 
 
 def test_rows_that_the_heads_cannot_share_are_refused(tmp_path: Path) -> None:
     tensors = {"blk.0.attn_q.weight": np.ones((30, HIDDEN), np.float32)}
     with pytest.raises(StartupError, match="30 rows, which 4 heads cannot share"):
-        list(gguf_weights(write_gguf(tmp_path / "a.gguf", tensors=tensors), torch.float32))
+        list(decoded_weights(write_gguf(tmp_path / "a.gguf", tensors=tensors), torch.float32))

@@ -34,7 +34,6 @@ def load(
     *,
     rank: RankInfo = ALONE,
     load_format: str = "auto",
-    has_already: tuple[str, ...] = (),
     on_progress: Callable[[int, int], None] | None = None,
 ) -> Weights:
     config = load_hf_config(folder)
@@ -45,7 +44,6 @@ def load(
         seed=0,
         dtype=torch.float32,
         device="cpu",
-        has_already=has_already,
         on_progress=on_progress,
     )
 
@@ -63,14 +61,6 @@ def test_every_weight_is_read_from_several_files(shards: Path) -> None:
     found = load(shards)
     assert found.keys() == expected.keys()
     assert all(torch.equal(found[name], expected[name]) for name in expected)
-
-
-def test_what_the_caller_has_already_is_not_read_but_must_be_there(checkpoint: Path) -> None:
-    found = load(checkpoint, has_already=(Q_PROJ,))
-    assert load(checkpoint).keys() - found.keys() == {Q_PROJ}
-    rewrite(checkpoint, lambda weights: weights.update({Q_PROJ: torch.zeros(2, 2)}))
-    with pytest.raises(StartupError, match="q_proj"):
-        load(checkpoint, has_already=(Q_PROJ,))
 
 
 def test_the_ranks_slices_make_up_the_whole(checkpoint: Path) -> None:

@@ -56,8 +56,51 @@ def test_quantised_weights_as_they_are_round_less_than_decoded_ones(tmp_path: Pa
     path = write_quantized_gguf(tmp_path / "model.gguf", "Q4_1")
     exact = logits_of(load_runner(path), vocab_size=96)
     by_torch = error(logits_of(load_runner(path, dtype="bfloat16"), vocab_size=96), exact)
-    runner = load_runner(path, **NATIVE, keeps_quantized=True)
+    runner = load_runner(path, **NATIVE, quantization="stored")
     assert 0 < error(logits_of(runner, vocab_size=96), exact) < by_torch
+
+
+QUANTIZABLE = {
+    "hidden_size": 64,
+    "intermediate_size": 160,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+}
+
+
+@pytest.mark.parametrize("is_tied", [False, True])
+@pytest.mark.parametrize("quantization", ["int8", "int4"])
+def test_weights_quantised_while_loading_are_multiplied_as_plain_torch_does(
+    tmp_path: Path, quantization: str, is_tied: bool
+) -> None:
+    write_tiny_checkpoint(tmp_path, std=0.1, tie_word_embeddings=is_tied, **QUANTIZABLE)
+    unquantised = logits_of(load_runner(tmp_path))
+    exact = logits_of(load_runner(tmp_path, quantization=quantization))  # in float32, by torch
+    by_torch = error(logits_of(load_runner(tmp_path, dtype="bfloat16", quantization=quantization)), exact)
+    ours = logits_of(load_runner(tmp_path, **NATIVE, quantization=quantization))
+    assert error(ours, exact) < 1.1 * by_torch
+    assert error(exact, unquantised) > by_torch, "as if nothing were quantised"
+
+
+def test_quantised_ranks_add_up_to_one(tmp_path: Path) -> None:
+    write_tiny_checkpoint(tmp_path, std=0.1, tie_word_embeddings=True, **QUANTIZABLE)
+    settings = {**NATIVE, "quantization": "int4"}
+    exact = logits_of(load_runner(tmp_path, quantization="int4"))
+    alone = error(logits_of(load_runner(tmp_path, **settings)), exact)
+    first, second = run_in_threads(
+        2, tmp_path, lambda group: logits_of(load_runner(tmp_path, group=group, **settings))
+    )
+    assert torch.equal(first, second)
+    assert error(first, exact) < 1.5 * alone
+
+
+def test_a_tied_head_is_held_once(tmp_path: Path) -> None:
+    write_tiny_checkpoint(tmp_path, tie_word_embeddings=True, **QUANTIZABLE)
+    tied = load_runner(tmp_path, **NATIVE).stats().weight_bytes
+    untied_folder = tmp_path / "untied"
+    write_tiny_checkpoint(untied_folder, tie_word_embeddings=False, **QUANTIZABLE)
+    untied = load_runner(untied_folder, **NATIVE).stats().weight_bytes
+    assert untied - tied == 2 * 131 * 64  # the embedding, row by row
 
 
 def test_a_sequences_logits_are_the_same_bits_alone_and_in_a_batch(tmp_path: Path) -> None:
@@ -77,7 +120,7 @@ def test_logits_are_the_same_bits_on_any_number_of_threads(tmp_path: Path) -> No
     path = write_quantized_gguf(tmp_path / "model.gguf", "Q4_1")
     before = torch.get_num_threads()
     try:
-        for settings in ({}, {"keeps_quantized": True}):
+        for settings in ({}, {"quantization": "stored"}):
             by_one, *by_more = (
                 logits_of(load_runner(path, **NATIVE, **settings, num_threads=threads), vocab_size=96)
                 for threads in (1, 2, 3)

@@ -183,10 +183,23 @@ def test_native_layers_where_they_are_fastest(config: ModelConfig) -> None:
 def test_quantised_weights_are_kept_where_something_multiplies_them(config: ModelConfig) -> None:
     kernels = KernelFacts(are_there=True, reason="compiled just now", multiply_bfloat16=True)
     from_gguf = replace(config, checkpoint_format="gguf")
-    assert plan(from_gguf, facts={"kernels": kernels}).keeps_quantized
-    assert not plan(from_gguf, facts={"kernels": kernels}, quantization="none").keeps_quantized
-    assert not plan(from_gguf).keeps_quantized
-    assert not plan(config, facts={"kernels": kernels}).keeps_quantized
+    built: dict[str, Any] = {"kernels": kernels}
+    assert plan(from_gguf, facts=built).quantization == "stored"
+    assert plan(from_gguf, facts=built, quantization="none").quantization == "none"
+    assert plan(from_gguf).quantization == "none"
+    assert plan(config, facts=built).quantization == "none"
+
+
+def test_weights_are_quantised_for_native_layers_only_and_once(config: ModelConfig) -> None:
+    kernels = KernelFacts(are_there=True, reason="compiled just now", multiply_bfloat16=True)
+    decided = plan(config, facts={"kernels": kernels, "has_amx": True}, quantization="int8")
+    assert (decided.layers, decided.quantization) == ("native", "int8")
+    with pytest.raises(
+        StartupError, match="needs native layers, and layers are torch's here: native ones go"
+    ):
+        plan(config, quantization="int4")
+    with pytest.raises(StartupError, match="for unquantised checkpoints"):
+        plan(replace(config, checkpoint_format="gguf"), facts={"kernels": kernels}, quantization="int8")
 
 
 def test_what_was_asked_for_is_done(config: ModelConfig) -> None:

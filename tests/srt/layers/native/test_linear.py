@@ -7,9 +7,10 @@ from hypothesis import strategies as st
 
 from srt.layers.native.build import ANY_PROCESSOR, THIS_PROCESSOR, build_library
 from srt.layers.native.library import KernelLibrary
-from srt.layers.native.linear import NativeLinear, NativeMethod
+from srt.layers.native.linear import PackedMatrix
 from srt.layers.native.load import load_library
-from srt.util.quantized_weight import GROUP, QuantizedWeight
+from srt.util.quantized_weight import FORMATS, GROUP, QuantizedWeight
+from tests.fakes.random_weights import random_weight
 
 
 @pytest.fixture(scope="module", params=["this processor", "any processor"])
@@ -32,43 +33,59 @@ def test_a_product_is_float32s_rounded_and_its_rows_stand_alone(
     weight = torch.randn(num_outputs, 2 * num_pairs, generator=random).bfloat16()
     bias = torch.randn(num_outputs, generator=random).bfloat16() if has_bias else None
     inputs = torch.randn(num_rows, 2 * num_pairs, generator=random).bfloat16()
-    linear = NativeLinear(library, weight, bias)
-    outputs = linear(inputs)
+    matrix = PackedMatrix(library, [weight], bias)
+    outputs = matrix.multiply(inputs)
     expected = inputs.double() @ weight.double().T + (0 if bias is None else bias.double())
     torch.testing.assert_close(outputs.double(), expected, rtol=2**-8, atol=1e-4 * num_pairs)
-    assert torch.equal(linear(inputs[-1:]), outputs[-1:])
+    assert torch.equal(matrix.multiply(inputs[-1:]), outputs[-1:])
+    some = torch.randint(num_outputs, (5,), generator=random)
+    assert torch.equal(matrix.look_up(some), weight[some])
 
 
-@settings(max_examples=60)
+@pytest.mark.parametrize("name", FORMATS)
+@settings(max_examples=12)
 @given(
-    num_rows=st.sampled_from([1, 2, 7, 8, 9, 40, 130]),
+    num_rows=st.sampled_from([1, 2, 3, 4, 5, 7, 8, 9, 40, 130]),
     num_outputs=st.integers(1, 150),
-    num_groups=st.integers(1, 6),
-    has_minimums=st.booleans(),
+    groups=st.tuples(st.integers(0, 20), st.integers(1, 20)),
     seed=st.integers(0, 1000),
 )
 def test_a_product_with_quantised_weights_rounds_no_weight_and_its_rows_stand_alone(
-    library: KernelLibrary, num_rows: int, num_outputs: int, num_groups: int, has_minimums: bool, seed: int
+    library: KernelLibrary, name: str, num_rows: int, num_outputs: int, groups: tuple[int, int], seed: int
 ) -> None:
     random = torch.Generator().manual_seed(seed)
-    size, ends = (num_outputs, num_groups * GROUP), (num_outputs, num_groups)
-    scales, minimums = (torch.randn(ends, generator=random).half() for _ in range(2))
-    if has_minimums:
-        levels = torch.randint(0, 16, size, generator=random, dtype=torch.uint8)
-        weight = QuantizedWeight(levels, scales, minimums)
-    else:
-        levels = torch.randint(-128, 128, size, generator=random, dtype=torch.int8)
-        weight = QuantizedWeight(levels, scales / 16, None)
-    inputs = torch.randn(num_rows, size[1], generator=random).bfloat16()
-    linear = NativeLinear(library, weight, None)
-    outputs = linear(inputs)
-    expected = inputs.double() @ weight.dense().double().T
-    torch.testing.assert_close(outputs.double(), expected, rtol=2**-8, atol=1e-3 * num_groups)
+    num_before, num_groups = groups
+    # A cut of a wider one: where factors are shared, the first may be so with groups that are not here.
+    whole = random_weight(name, num_outputs, (num_before + num_groups) * GROUP, random)
+    weight = whole.columns(num_before * GROUP, (num_before + num_groups) * GROUP)
+    assert isinstance(weight, QuantizedWeight)
+    dense = weight.dense()
+    assert torch.equal(dense, whole.dense()[:, num_before * GROUP :])
+    inputs = torch.randn(num_rows, num_groups * GROUP, generator=random).bfloat16()
+    matrix = PackedMatrix(library, [weight], None)
+    outputs = matrix.multiply(inputs)
+    expected = inputs.double() @ dense.double().T
+    torch.testing.assert_close(outputs.double(), expected, rtol=2**-8, atol=1e-4 * num_groups)
     for row in range(num_rows):
-        assert torch.equal(linear(inputs[row : row + 1])[0], outputs[row])
+        assert torch.equal(matrix.multiply(inputs[row : row + 1])[0], outputs[row])
+    some = torch.randint(num_outputs, (5,), generator=random)
+    assert torch.equal(matrix.look_up(some), dense[some].bfloat16())
 
 
-def test_what_the_kernels_do_not_take_is_torchs(library: KernelLibrary) -> None:
-    weight, inputs = torch.randn(5, 7), torch.randn(3, 7)
-    product = NativeMethod(library)(weight, None)
-    torch.testing.assert_close(product(inputs), inputs @ weight.T)
+def test_parts_in_unlike_formats_are_one_product(library: KernelLibrary) -> None:
+    random = torch.Generator().manual_seed(0)
+    weights = [
+        random_weight("Q4_K", 50, 512, random),
+        torch.randn(70, 512, generator=random).bfloat16(),
+        random_weight("Q6_K", 30, 512, random),
+        random_weight("Q6_K", 21, 512, random),
+    ]
+    bias = torch.randn(171, generator=random).bfloat16()
+    inputs = torch.randn(11, 512, generator=random).bfloat16()
+    apart = [PackedMatrix(library, [weight], None).multiply(inputs) for weight in weights]
+    dense = [weight if isinstance(weight, torch.Tensor) else weight.dense() for weight in weights]
+    together = PackedMatrix(library, weights, None)
+    assert torch.equal(together.multiply(inputs), torch.cat(apart, dim=1))
+    with_bias = PackedMatrix(library, weights, bias).multiply(inputs)
+    expected = inputs.double() @ torch.cat([part.double() for part in dense]).T + bias.double()
+    torch.testing.assert_close(with_bias.double(), expected, rtol=2**-8, atol=1e-2)
