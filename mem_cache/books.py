@@ -31,14 +31,17 @@ def take_stock(memory: KVMemory, in_flight: Iterable[Slots] = ()) -> Stock:
     """Count every slot. `in_flight` are the slots that requests own themselves, a page named by any of its slots.
 
     Changes nothing. `lost` slots can be given back to the allocator as they are; `doubled` ones cannot be
-    repaired without ending the requests that use them, or forgetting what is cached there. Costs O(capacity):
-    for idle time and tests.
+    repaired without ending the requests that use them, or forgetting what is cached there. Costs O(slots that
+    have ever been used): for idle time and tests.
     """
     page_size, capacity = memory.allocator.page_size, memory.allocator.capacity
     own = [_whole_pages(slots, page_size) for slots in in_flight]
-    held = np.concatenate([memory.allocator.free_slots(), memory.cache.held_slots(), *own])
-    owners = np.bincount(held, minlength=capacity + page_size)
+    held = np.concatenate([memory.allocator.free_again(), memory.cache.held_slots(), *own])
+    # Of a small model's slots, a hundred million may never have been used: those are free, and not even looked at.
+    end = memory.allocator.num_touched + page_size
+    owners = np.bincount(held, minlength=end)
     owners[:page_size] += 1  # padding's, and nobody else's
+    owners[end:] += 1  # free
     cached = memory.cache.stats()
     return Stock(
         num_free=memory.allocator.stats().num_free,

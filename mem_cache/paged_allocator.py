@@ -42,9 +42,14 @@ class PagedAllocator(SlotAllocator):
         """Sizes now."""
         return AllocatorStats(self._pages.num_free * self.page_size, self.capacity)
 
-    def free_slots(self) -> Slots:
-        """Every slot of every free page."""
-        return self._slots_of(self._pages.free_numbers())
+    @property
+    def num_touched(self) -> int:
+        """See SlotAllocator."""
+        return self._pages.num_touched * self.page_size
+
+    def free_again(self) -> Slots:
+        """Every slot of every free page that has been handed out at some time."""
+        return self._slots_of(self._pages.free_again())
 
     def _slots_of(self, pages: Slots) -> Slots:
         return (pages[:, None] * np.int32(self.page_size) + self._offsets).reshape(-1)

@@ -53,8 +53,13 @@ class SlotAllocator(Protocol):
         """Sizes now."""
         ...
 
-    def free_slots(self) -> Slots:
-        """Every free slot, for the books."""
+    @property
+    def num_touched(self) -> int:
+        """Slots 1 … so many (in whole pages) have been handed out at some time; all others are free."""
+        ...
+
+    def free_again(self) -> Slots:
+        """Every free slot that has been handed out at some time, for the books."""
         ...
 
 
@@ -68,13 +73,16 @@ class FreeNumbers:
         self._stack = np.arange(count, 0, -1, dtype=np.int32)
         self._is_free = np.ones(count + 1, np.bool_)
         self._is_free[0] = False
-        self.num_free = count
+        self.num_free = self._least_free = (
+            count  # now, and ever: below that, the stack is as it was at the start
+        )
 
     def take(self, count: int) -> Slots | None:
         """`count` numbers, or None when there are not as many; nothing has changed then."""
         if count > self.num_free:
             return None
         self.num_free -= count
+        self._least_free = min(self._least_free, self.num_free)
         taken = self._stack[self.num_free : self.num_free + count][::-1].copy()
         self._is_free[taken] = False
         return taken
@@ -91,9 +99,14 @@ class FreeNumbers:
         self._stack[self.num_free : end] = numbers[::-1]
         self.num_free = end
 
-    def free_numbers(self) -> Slots:
-        """A copy of all that are free."""
-        return self._stack[: self.num_free].copy()
+    @property
+    def num_touched(self) -> int:
+        """The numbers 1 … so many have been handed out at some time."""
+        return len(self._stack) - self._least_free
+
+    def free_again(self) -> Slots:
+        """A copy of those of them that are free."""
+        return self._stack[self._least_free : self.num_free].copy()
 
 
 class TokenAllocator(SlotAllocator):
@@ -120,6 +133,11 @@ class TokenAllocator(SlotAllocator):
         """Sizes now."""
         return AllocatorStats(self._slots.num_free, self.capacity)
 
-    def free_slots(self) -> Slots:
-        """Every free slot."""
-        return self._slots.free_numbers()
+    @property
+    def num_touched(self) -> int:
+        """See SlotAllocator."""
+        return self._slots.num_touched
+
+    def free_again(self) -> Slots:
+        """See SlotAllocator."""
+        return self._slots.free_again()

@@ -19,7 +19,7 @@ MOST_HISTORIES = 8
 def find_violations(
     memory: RequestMemory, running: Sequence[Request], *, looks_inside: bool = True
 ) -> list[str]:
-    """What is wrong with the books, worded for the log; empty when they balance. Costs O(capacity).
+    """What is wrong with the books, worded for the log; empty when they balance. Costs as take_stock does.
 
     `looks_inside` the prefix cache as well, node by node: for tests.
     """

@@ -36,3 +36,17 @@ def test_slots_that_two_have_are_found(memory: KVMemory) -> None:
     stock = take_stock(memory, [slots])
     assert stock.doubled.tolist() == [4, 5, 6, 7]
     assert not stock.balances
+
+
+def test_only_slots_that_have_been_used_are_looked_at(memory: KVMemory) -> None:
+    slots = memory.allocator.extend(0, 0, 8)
+    assert slots is not None
+    memory.allocator.free(slots)
+    assert memory.allocator.extend(0, 0, 4) is not None
+    assert memory.allocator.num_touched == 8
+    assert memory.allocator.free_again().tolist() == [8, 9, 10, 11]
+    assert take_stock(memory, [as_ids(range(4, 8))]).balances
+
+
+def test_whoever_has_a_slot_that_was_never_handed_out_is_found(memory: KVMemory) -> None:
+    assert take_stock(memory, [as_ids(range(8, 12))]).doubled.tolist() == [8, 9, 10, 11]

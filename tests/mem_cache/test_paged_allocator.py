@@ -61,7 +61,7 @@ def test_a_page_comes_back_once_for_any_of_its_slots() -> None:
     allocator = PagedAllocator(16, 4)
     extend(allocator, 0, 0, 16)
     allocator.free(as_ids([9, 4, 5, 8]))
-    assert sorted(allocator.free_slots().tolist()) == [4, 5, 6, 7, 8, 9, 10, 11]
+    assert sorted(allocator.free_again().tolist()) == [4, 5, 6, 7, 8, 9, 10, 11]
     assert extend(allocator, 0, 0, 5) == [4, 5, 6, 7, 8]
 
 

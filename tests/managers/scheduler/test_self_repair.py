@@ -119,7 +119,13 @@ def test_books_that_cannot_be_mended_are_opened_anew(caplog: pytest.LogCaptureFi
     world = broken_world()
     allocator = world.scheduler._memory.books.allocator
     assert isinstance(allocator, TokenAllocator)
-    allocator._slots._stack[0] = allocator._slots._stack[1]  # one slot is free twice, another is nowhere
+    slots = allocator.extend(0, 0, 4)
+    assert slots is not None
+    allocator.free(slots)
+    top = allocator._slots.num_free - 1
+    allocator._slots._stack[top] = allocator._slots._stack[
+        top - 1
+    ]  # one slot is free twice, another is nowhere
     for _ in range(2):
         world.step()
     assert "new books are open" in caplog.text
