@@ -236,7 +236,7 @@ class RequestState:
         while True:
             # Nothing sent yet: the error can still be the response's status, so it goes first.
             if self._error is not None and not (self._news and self._has_delivered):
-                raise self._error
+                raise self._take_error()
             if self._news:
                 self._has_delivered = True
                 return self._take_news()
@@ -257,7 +257,7 @@ class RequestState:
             for choice in self.choices
         ]
 
-    def push_to(self, sink: ChunkSink) -> None:
+    def push_to(self, sink: ChunkSink | None) -> None:
         """See Generation."""
         self._sink = sink
 
@@ -289,6 +289,12 @@ class RequestState:
     def _take_news(self) -> list[GenerateChunk]:
         news, self._news = self._news, []
         return [choice.take() for choice in news]
+
+    def _take_error(self) -> RequestError:
+        # Kept, it would know by its traceback who keeps it: a ring, which only the collector could end.
+        error, self._error = self._error, None
+        assert error is not None, self.request_id
+        return error
 
     def _note_news(self, choice: Choice) -> None:
         if not choice.has_news:

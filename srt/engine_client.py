@@ -204,11 +204,11 @@ class Generation(Protocol):
         """Wait until there is something new; StopAsyncIteration after the last choice's end."""
         ...
 
-    def push_to(self, sink: ChunkSink) -> None:
+    def push_to(self, sink: ChunkSink | None) -> None:
         """Offer a shorter way: while somebody waits in `__anext__`, chunks may be pushed instead, if the sink is ready.
 
         Never the first ones nor those that end the last choice: whoever iterates sees the beginning, the end and
-        all errors, and what the sink was not ready for, each chunk once and in order.
+        all errors, and what the sink was not ready for, each chunk once and in order. None takes the offer back.
         """
         ...
 

@@ -29,6 +29,8 @@ async def until_disconnect(receive: Receive, work: Coroutine[Any, Any, T]) -> T:
         working.cancel()
         watching.cancel()
         await asyncio.gather(working, watching, return_exceptions=True)
+        # What is raised here knows this frame, and the task knows what it has raised: a ring for the collector to find.
+        del working, watching
 
 
 async def _wait_for_disconnect(receive: Receive) -> None:

@@ -4,7 +4,7 @@ import hmac
 import re
 import uuid
 from collections.abc import Awaitable, MutableMapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -17,6 +17,13 @@ OPEN_PATHS = frozenset({"/live", "/health", "/ready", "/ping", "/metrics", "/doc
 
 # Printable, no spaces: the label goes into logs and back into a header.
 _LABEL = re.compile(rb"[!-~]{1,128}")
+
+
+class Failure(NamedTuple):
+    """What a request ended with that did not end well."""
+
+    status: int
+    error_type: str
 
 
 def request_label(scope: Scope) -> str:
@@ -38,13 +45,14 @@ def note_status(state: MutableMapping[str, Any], status: int) -> None:
 
 def note_failure(scope: Scope, error: RequestError) -> None:
     """The request ends with this error, as its status or in the middle of a stream."""
-    scope["state"]["failure"] = error
+    # Not the error itself: its traceback knows the frames that know this scope, a ring for the collector to find.
+    scope["state"]["failure"] = Failure(error.status, error.error_type)
 
 
-def failure_of(scope: Scope) -> RequestError | None:
-    """The error that it has ended with, if any."""
-    error: RequestError | None = scope["state"].get("failure")
-    return error
+def failure_of(scope: Scope) -> Failure | None:
+    """How it has failed, if it has."""
+    failure: Failure | None = scope["state"].get("failure")
+    return failure
 
 
 class RequestLabel:

@@ -121,9 +121,9 @@ class LoggedGeneration:
         self._note(chunks)
         return chunks
 
-    def push_to(self, sink: ChunkSink) -> None:
+    def push_to(self, sink: ChunkSink | None) -> None:
         """The same, past what notes the chunks."""
-        self._generation.push_to(_NotingSink(self._note, sink))
+        self._generation.push_to(None if sink is None else _NotingSink(self._note, sink))
 
     def outcomes(self) -> Sequence[Outcome]:
         """Of each choice."""

@@ -91,9 +91,9 @@ class RequestTracer:
             return
         attributes: dict[str, Attribute] = dict(self._describe(scope, visit))
         error = failure_of(scope)
-        is_ours = error is not None and error.status >= 500
-        if error is not None and is_ours:
-            attributes["error.type"] = error.error_type
+        failure = error.error_type if error is not None and error.status >= 500 else None
+        if failure is not None:
+            attributes["error.type"] = failure
         self._sink.put(
             EndedRequest(
                 name=f"{_operation(scope)} {self._model_name}" if visit.work else scope["method"],
@@ -103,7 +103,7 @@ class RequestTracer:
                 attributes=attributes,
                 parent=parent,
                 # Its words may quote what the client wrote; its kind does not.
-                failure=error.error_type if error is not None and is_ours else None,
+                failure=failure,
             )
         )
 

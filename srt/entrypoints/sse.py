@@ -97,5 +97,7 @@ async def send_events(
         is_finished = True
         await send({"type": "http.response.body", "body": writer.last_events()})
     finally:
+        if body is not None:
+            generation.push_to(None)  # it knows the writer, which knows the generation
         if not is_finished:
             generation.abort()

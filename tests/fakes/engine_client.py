@@ -141,7 +141,7 @@ class FakeGeneration:
         self._unfinished -= sum(chunk.finish is not None for chunk in pushed)
         return pushed
 
-    def push_to(self, sink: ChunkSink) -> None:
+    def push_to(self, sink: ChunkSink | None) -> None:
         self._sink = sink
 
     def outcomes(self) -> Sequence[Outcome]:
