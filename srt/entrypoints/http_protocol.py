@@ -62,6 +62,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._refusal: tuple[int, str] | None = None
         self._is_refused = False
         self._watch = ReadWatch(self.loop, self.read_timeout_s, self._on_late)
+        self._running: RequestResponseCycle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Wait for the first byte, as long as for one behind an answer."""
@@ -74,6 +75,10 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         """Wait for nothing more, and leave no ring: a full collection is hours away, and connections come and go."""
         self._watch.close()
         super().connection_lost(exc)
+        # uvicorn tells the newest request only, which may still wait for this one.
+        if self._running is not None and not self._running.response_complete:
+            self._running.disconnected = True
+            self._running.message_event.set()
 
     def data_received(self, data: bytes) -> None:
         """Feed the parser, then see whether an unfinished head has grown too long."""
@@ -133,6 +138,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         super().on_message_complete()
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
+        self._running = cycle
         if cycle.scope["http_version"] == "1.0":
             app = until_close(app, cycle)
         elif cycle.scope["method"] != "HEAD":

@@ -1,5 +1,6 @@
 """The parser's own bounds, and what it says to what is no HTTP/1.1."""
 
+import asyncio
 import gc
 import json
 import weakref
@@ -173,3 +174,28 @@ async def test_a_connection_that_is_over_is_gone_without_the_collector(sent: byt
             await until(lambda: protocol() is None)
     finally:
         gc.enable()
+
+
+async def test_who_hangs_up_with_more_requests_in_line_has_only_left(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    client = FakeEngineClient()
+    async with serving(client) as world, world.connection() as connection:
+        connection.post("/v1/completions", {"prompt": "Hello", "stream": True})
+        generation = await client.next_generation()
+        generation.push(chunk("first"))
+        await connection.read_until(b'"first"')
+        for text in (
+            "second",
+            "third",
+            "fourth",
+        ):  # when one is read, those sent before have been read as well
+            connection.post("/v1/completions", {"prompt": "Hello", "stream": True})
+            generation.push(chunk(text))
+            await connection.read_until(text.encode())
+        connection.hang_up()
+        while not generation.is_aborted:  # what is written to nobody is how it is noticed
+            generation.push(chunk("text"))
+            await asyncio.sleep(0)
+    assert len(client.generations) == 1
+    assert [record.getMessage() for record in caplog.records if record.levelname == "ERROR"] == []
