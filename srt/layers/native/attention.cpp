@@ -6,8 +6,11 @@ template <typename Value>
 static void run(const AttentionBatch& batch, const AttentionShape& shape, const AttentionInputs& inputs) {
     static thread_local Work work;
     Work& shared = work;
-#pragma omp parallel num_threads(batch.num_threads)
-    attend_together<Value>(batch, shape, inputs, shared);
+    plan_work(batch, shape, shared);
+    work_together(batch.num_threads, [&](Member& member) {
+        write_new<Value>(member, batch, shape, inputs);
+        attend_together<Value>(member, batch, shape, inputs, shared);
+    });
 }
 
 extern "C" const char* lockstep_instructions() {

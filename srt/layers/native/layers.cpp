@@ -1,6 +1,6 @@
 // Decoder layers in bfloat16: norm, q-k-v, positions, attention, output; norm, gate and up, silu, down; around a stream.
 //
-// One team of threads goes through it all and meets at barriers. Every value is rounded to bfloat16 where a
+// One team of threads goes through it all, sharing each phase (team.h). Every value is rounded to bfloat16 where a
 // tensor would be stored, and every sum is float32. A token's bits do not depend on the tokens beside it.
 
 #include "attention.h"
@@ -41,24 +41,78 @@ void normalise(const BFloat16* inputs, const BFloat16* weight, float eps, int wi
         store(outputs + start, load(inputs + start) * factor * load(weight + start));
 }
 
-// A barrier costs more than so many tokens' norms and gates: then every thread computes them for itself.
+// What a product reads: rows side by side, and the sums that some matrices want.
+struct Rows {
+    const BFloat16* values;
+    const float* sums;
+};
+
+// Buffers of one forward pass, kept by the thread that calls. Their pages are mapped once.
+struct Buffers {
+    std::vector<BFloat16> normed, qkv, attended, gate_up, gated, summands;
+    std::vector<float> sums;
+    std::vector<Work> works;  // one a window
+
+    void fit(const LayerWeights* layers, int num_layers, const LayerBatch& batch) {
+        const int64_t num_tokens = batch.attention->num_tokens;
+        const LayerWeights& layer = layers[0];
+        const AttentionShape& shape = *layer.shape;
+        grown(normed, num_tokens * layer.hidden_size);
+        grown(qkv, num_tokens * (shape.num_heads + 2 * shape.num_kv_heads) * shape.head_dim);
+        grown(attended, num_tokens * shape.num_heads * shape.head_dim);
+        grown(gate_up, num_tokens * layer.gate_up.num_outputs);
+        grown(gated, num_tokens * layer.down.num_inputs);
+        grown(summands, num_tokens * layer.hidden_size);
+        grown(sums, num_tokens * std::max({layer.qkv.num_inputs, layer.out.num_inputs, layer.down.num_inputs}) / GROUP + 1);
+        for (Work& work : works) work.window = -1;
+        for (int index = 0; index < num_layers; index++) {
+            Work& work = work_of(layers[index].shape->window);
+            if (work.window >= 0) continue;
+            plan_work(*batch.attention, *layers[index].shape, work);
+            work.window = layers[index].shape->window;
+        }
+    }
+
+    // That of the window, or one to be planned.
+    Work& work_of(int window) {
+        for (Work& work : works)
+            if (work.window == window) return work;
+        for (Work& work : works)
+            if (work.window < 0) return work;
+        return works.emplace_back();
+    }
+};
+
+Buffers& buffers() {
+    static thread_local Buffers buffers;
+    return buffers;
+}
+
+// A phase costs more than so many tokens' norms and gates: then every thread computes them for itself.
 constexpr int FEW_TOKENS = 2;
 
-// To be called by every thread of a team, as all that ends in _together. Gives what this thread may read.
-const BFloat16* normalise_together(const BFloat16* stream, const BFloat16* weight, const LayerWeights& layer,
-                                   int num_tokens, BFloat16* shared) {
-    const int64_t width = layer.hidden_size;
-    if (num_tokens <= FEW_TOKENS) {
-        static thread_local std::vector<BFloat16> own;
-        BFloat16* outputs = grown(own, num_tokens * width);
-        for (int64_t token = 0; token < num_tokens; token++)
-            normalise(stream + token * width, weight, layer.eps, int(width), outputs + token * width);
-        return outputs;
+// Rows that body(token, outputs) writes, for a product with `matrix`.
+template <typename Body>
+Rows write_rows_together(Member& member, const Matrix& matrix, int num_tokens, std::vector<BFloat16>& shared,
+                         std::vector<float>& shared_sums, const Body& body) {
+    static thread_local std::vector<BFloat16> own;
+    static thread_local std::vector<float> own_sums;
+    const int64_t width = matrix.num_inputs, num_groups = width / GROUP;
+    const bool is_own = num_tokens <= FEW_TOKENS;
+    BFloat16* values = is_own ? grown(own, num_tokens * width) : shared.data();
+    float* sums = is_own ? grown(own_sums, num_tokens * num_groups) : shared_sums.data();
+    const auto write = [&](int64_t token) {
+        body(token, values + token * width);
+        if (wants_sums(matrix)) sum_groups(values + token * width, int(num_groups), sums + token * num_groups);
+    };
+    if (is_own) {
+        for (int token = 0; token < num_tokens; token++) write(token);
+    } else {
+        member.share(num_tokens, [&](int64_t token, const MayWrite& may_write) {
+            if (may_write()) write(token);
+        });
     }
-#pragma omp for schedule(static)
-    for (int token = 0; token < num_tokens; token++)
-        normalise(stream + token * width, weight, layer.eps, int(width), shared + token * width);
-    return shared;
+    return {values, sums};
 }
 
 // Value i turns with value i + rotary_dim / 2; what lies beyond rotary_dim stays. The sines' first half is negated.
@@ -78,104 +132,84 @@ void rotate(BFloat16* vector, const BFloat16* cosines, const BFloat16* sines, in
     }
 }
 
-// Leaves without a barrier: who has rotated a token also writes it to the pool.
-void rotate_together(const LayerWeights& layer, const LayerBatch& batch, BFloat16* qkv, int64_t stride) {
+// New keys and values also go to the pool.
+void rotate_together(Member& member, const LayerWeights& layer, const LayerBatch& batch, BFloat16* qkv,
+                     int64_t stride) {
     const AttentionShape& shape = *layer.shape;
-#pragma omp for schedule(static) nowait
-    for (int token = 0; token < batch.attention->num_tokens; token++) {
-        const int64_t angle = int64_t(token) * batch.rotary_dim;
+    const int64_t query_size = int64_t(shape.num_heads) * shape.head_dim;
+    const int64_t key_size = int64_t(shape.num_kv_heads) * shape.head_dim;
+    member.share(batch.attention->num_tokens, [&](int64_t token, const MayWrite& may_write) {
+        if (!may_write()) return;
+        const int64_t angle = token * batch.rotary_dim;
+        BFloat16* here = qkv + token * stride;
         for (int head = 0; head < shape.num_heads + shape.num_kv_heads; head++) {
-            BFloat16* vector = qkv + token * stride + head * shape.head_dim;
+            BFloat16* vector = here + head * shape.head_dim;
             const BFloat16* norm = head < shape.num_heads ? layer.query_norm : layer.key_norm;
             if (norm) normalise(vector, norm, layer.eps, shape.head_dim, vector);
             rotate(vector, batch.cosines + angle, batch.sines + angle, batch.rotary_dim);
         }
-    }
+        const int64_t slot = batch.attention->out_slots[token];
+        std::memcpy(static_cast<BFloat16*>(shape.key_pool) + slot * key_size, here + query_size,
+                    key_size * sizeof(BFloat16));
+        std::memcpy(static_cast<BFloat16*>(shape.value_pool) + slot * key_size, here + query_size + key_size,
+                    key_size * sizeof(BFloat16));
+    });
 }
 
-void gate(const BFloat16* gate, const BFloat16* up, int first, int end, BFloat16* outputs) {
-    for (int index = first; index < end; index += LANES) {
+void gate(const BFloat16* gate, const BFloat16* up, int count, BFloat16* outputs) {
+    for (int index = 0; index < count; index += LANES) {
         const Floats values = load(gate + index);
         const Floats silu = values / (1.0f + exponential(-values));
         store(outputs + index, silu * load(up + index));
     }
 }
 
-// The same: gives what this thread may read.
-const BFloat16* gate_together(const BFloat16* gate_up, int num_tokens, int64_t num_features, BFloat16* shared) {
-    if (num_tokens <= FEW_TOKENS) {
-        static thread_local std::vector<BFloat16> own;
-        BFloat16* outputs = grown(own, num_tokens * num_features);
-        for (int64_t token = 0; token < num_tokens; token++) {
-            const BFloat16* from = gate_up + token * 2 * num_features;
-            gate(from, from + num_features, 0, int(num_features), outputs + token * num_features);
-        }
-        return outputs;
-    }
-    constexpr int piece_size = 256;
-    const int num_pieces = int(num_features + piece_size - 1) / piece_size;
-#pragma omp for schedule(static)
-    for (int piece = 0; piece < num_tokens * num_pieces; piece++) {
-        const int64_t token = piece / num_pieces;
-        const int first = piece % num_pieces * piece_size;
-        const BFloat16* from = gate_up + token * 2 * num_features;
-        gate(from, from + num_features, first, std::min(first + piece_size, int(num_features)),
-             shared + token * num_features);
-    }
-    return shared;
-}
-
-// Buffers of one forward pass, kept by the thread that calls. Their pages are mapped once.
-struct Buffers {
-    std::vector<BFloat16> normed, qkv, attended, gate_up, gated, summands;
-    Work work;
-
-    void fit(const LayerWeights& layer, int64_t num_tokens) {
-        const AttentionShape& shape = *layer.shape;
-        grown(normed, num_tokens * layer.hidden_size);
-        grown(qkv, num_tokens * (shape.num_heads + 2 * shape.num_kv_heads) * shape.head_dim);
-        grown(attended, num_tokens * shape.num_heads * shape.head_dim);
-        grown(gate_up, num_tokens * layer.gate_up.num_outputs);
-        grown(gated, num_tokens * layer.down.num_inputs);
-        grown(summands, num_tokens * layer.hidden_size);
-    }
-};
-
-Buffers& buffers() {
-    static thread_local Buffers buffers;
-    return buffers;
-}
-
-void attend_block_together(const LayerWeights& layer, const LayerBatch& batch, const BFloat16* stream,
-                           BFloat16* outputs, bool adds, Buffers& buffers) {
+void attend_block_together(Member& member, const LayerWeights& layer, const LayerBatch& batch,
+                           const BFloat16* stream, BFloat16* outputs, bool adds, Buffers& buffers) {
     const AttentionShape& shape = *layer.shape;
-    const int num_tokens = batch.attention->num_tokens;
+    const int num_tokens = batch.attention->num_tokens, width = layer.hidden_size;
     const int64_t query_size = int64_t(shape.num_heads) * shape.head_dim;
     const int64_t key_size = int64_t(shape.num_kv_heads) * shape.head_dim, stride = query_size + 2 * key_size;
     BFloat16 *qkv = buffers.qkv.data(), *attended = buffers.attended.data();
-    const BFloat16* normed =
-        normalise_together(stream, layer.attention_norm, layer, num_tokens, buffers.normed.data());
-    multiply_together(layer.qkv, normed, layer.hidden_size, num_tokens, qkv, stride, false);
-    rotate_together(layer, batch, qkv, stride);
+    const Rows normed = write_rows_together(
+        member, layer.qkv, num_tokens, buffers.normed, buffers.sums, [&](int64_t token, BFloat16* to) {
+            normalise(stream + token * width, layer.attention_norm, layer.eps, width, to);
+        });
+    multiply_together(member, layer.qkv, normed.values, width, num_tokens, normed.sums, qkv, stride, false);
+    rotate_together(member, layer, batch, qkv, stride);
     const AttentionInputs inputs{qkv,    qkv + query_size, qkv + query_size + key_size, attended,
                                  stride, stride,           stride};
-    attend_together<BFloat16>(*batch.attention, shape, inputs, buffers.work);
-    multiply_together(layer.out, attended, query_size, num_tokens, outputs, layer.hidden_size, adds);
+    attend_together<BFloat16>(member, *batch.attention, shape, inputs, buffers.work_of(shape.window));
+    const float* sums = nullptr;
+    if (wants_sums(layer.out))
+        sums = sum_groups_together(member, attended, query_size, num_tokens, int(query_size) / GROUP,
+                                   buffers.sums.data());
+    multiply_together(member, layer.out, attended, query_size, num_tokens, sums, outputs, width, adds);
 }
 
-void mlp_block_together(const LayerWeights& layer, const LayerBatch& batch, const BFloat16* stream, BFloat16* outputs,
-                        bool adds, Buffers& buffers) {
-    const int num_tokens = batch.attention->num_tokens, num_features = layer.down.num_inputs;
+void mlp_block_together(Member& member, const LayerWeights& layer, const LayerBatch& batch, const BFloat16* stream,
+                        BFloat16* outputs, bool adds, Buffers& buffers) {
+    const int num_tokens = batch.attention->num_tokens, width = layer.hidden_size;
+    const int64_t num_features = layer.down.num_inputs;
     BFloat16* gate_up = buffers.gate_up.data();
-    const BFloat16* normed = normalise_together(stream, layer.mlp_norm, layer, num_tokens, buffers.normed.data());
-    multiply_together(layer.gate_up, normed, layer.hidden_size, num_tokens, gate_up, 2 * num_features, false);
-    const BFloat16* gated = gate_together(gate_up, num_tokens, num_features, buffers.gated.data());
-    multiply_together(layer.down, gated, num_features, num_tokens, outputs, layer.hidden_size, adds);
+    const Rows normed = write_rows_together(
+        member, layer.gate_up, num_tokens, buffers.normed, buffers.sums, [&](int64_t token, BFloat16* to) {
+            normalise(stream + token * width, layer.mlp_norm, layer.eps, width, to);
+        });
+    multiply_together(member, layer.gate_up, normed.values, width, num_tokens, normed.sums, gate_up, 2 * num_features,
+                      false);
+    const Rows gated = write_rows_together(
+        member, layer.down, num_tokens, buffers.gated, buffers.sums, [&](int64_t token, BFloat16* to) {
+            const BFloat16* from = gate_up + token * 2 * num_features;
+            gate(from, from + num_features, int(num_features), to);
+        });
+    multiply_together(member, layer.down, gated.values, num_features, num_tokens, gated.sums, outputs, width, adds);
 }
 
 // Each is rounded by itself, as if they were two operations.
-void add_ranks_together(Ranks& ranks, const BFloat16* summands, int64_t count, BFloat16* stream) {
-    add_up_together(ranks, summands, count, [&](auto sums, int64_t index) {
+void add_ranks_together(Member& member, Ranks& ranks, uint32_t& exchange, const BFloat16* summands, int64_t count,
+                        BFloat16* stream) {
+    add_up_together(member, ranks, exchange, summands, count, [&](auto sums, int64_t index) {
         BFloat16* to = stream + index;
         if constexpr (sizeof sums == sizeof(Floats))
             store(to, load(to) + bits_as<Floats>(__builtin_convertvector(bf16_halves(sums), Words) << 16));
@@ -191,16 +225,19 @@ void add_ranks_together(Ranks& ranks, const BFloat16* summands, int64_t count, B
 extern "C" int32_t lockstep_layers(const LayerWeights* layers, int32_t num_layers, const LayerBatch* batch,
                                    BFloat16* stream, Ranks* ranks) {
     Buffers& shared = buffers();
-    const int64_t num_tokens = batch->attention->num_tokens, count = num_tokens * layers[0].hidden_size;
-    shared.fit(layers[0], num_tokens);
+    const int64_t count = int64_t(batch->attention->num_tokens) * layers[0].hidden_size;
+    shared.fit(layers, num_layers, *batch);
     BFloat16* outputs = ranks ? shared.summands.data() : stream;
-#pragma omp parallel num_threads(batch->attention->num_threads)
-    for (int layer = 0; layer < num_layers; layer++) {
-        attend_block_together(layers[layer], *batch, stream, outputs, !ranks, shared);
-        if (ranks) add_ranks_together(*ranks, outputs, count, stream);
-        mlp_block_together(layers[layer], *batch, stream, outputs, !ranks, shared);
-        if (ranks) add_ranks_together(*ranks, outputs, count, stream);
-    }
+    const uint32_t first_exchange = ranks ? ranks->num_exchanges : 0;
+    work_together(batch->attention->num_threads, [&](Member& member) {
+        uint32_t exchange = first_exchange;
+        for (int layer = 0; layer < num_layers; layer++) {
+            attend_block_together(member, layers[layer], *batch, stream, outputs, !ranks, shared);
+            if (ranks) add_ranks_together(member, *ranks, exchange, outputs, count, stream);
+            mlp_block_together(member, layers[layer], *batch, stream, outputs, !ranks, shared);
+            if (ranks) add_ranks_together(member, *ranks, exchange, outputs, count, stream);
+        }
+    });
     return ranks ? ranks->loss : NONE;
 }
 
@@ -208,21 +245,29 @@ extern "C" int32_t lockstep_layers(const LayerWeights* layers, int32_t num_layer
 extern "C" void lockstep_attention_block(const LayerWeights* layer, const LayerBatch* batch, const BFloat16* stream,
                                          BFloat16* outputs) {
     Buffers& shared = buffers();
-    shared.fit(*layer, batch->attention->num_tokens);
-#pragma omp parallel num_threads(batch->attention->num_threads)
-    attend_block_together(*layer, *batch, stream, outputs, false, shared);
+    shared.fit(layer, 1, *batch);
+    work_together(batch->attention->num_threads, [&](Member& member) {
+        attend_block_together(member, *layer, *batch, stream, outputs, false, shared);
+    });
 }
 
 extern "C" void lockstep_mlp_block(const LayerWeights* layer, const LayerBatch* batch, const BFloat16* stream,
                                    BFloat16* outputs) {
     Buffers& shared = buffers();
-    shared.fit(*layer, batch->attention->num_tokens);
-#pragma omp parallel num_threads(batch->attention->num_threads)
-    mlp_block_together(*layer, *batch, stream, outputs, false, shared);
+    shared.fit(layer, 1, *batch);
+    work_together(batch->attention->num_threads, [&](Member& member) {
+        mlp_block_together(member, *layer, *batch, stream, outputs, false, shared);
+    });
 }
 
 extern "C" void lockstep_multiply(const Matrix* matrix, const BFloat16* inputs, int32_t num_rows, BFloat16* outputs,
                                   int32_t num_threads) {
-#pragma omp parallel num_threads(num_threads)
-    multiply_together(*matrix, inputs, matrix->num_inputs, num_rows, outputs, matrix->num_outputs, false);
+    static thread_local std::vector<float> buffer;
+    const int num_inputs = matrix->num_inputs, num_groups = num_inputs / GROUP;
+    float* shared = wants_sums(*matrix) ? grown(buffer, size_t(num_rows) * num_groups) : nullptr;
+    work_together(num_threads, [&](Member& member) {
+        const float* sums =
+            shared ? sum_groups_together(member, inputs, num_inputs, num_rows, num_groups, shared) : nullptr;
+        multiply_together(member, *matrix, inputs, num_inputs, num_rows, sums, outputs, matrix->num_outputs, false);
+    });
 }

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "levels.h"
+#include "team.h"
 
 #include <algorithm>
 #include <vector>
@@ -68,37 +69,33 @@ inline Block find_block(const Matrix& matrix, int64_t index) {
 void multiply_levels(const Block& block, const BFloat16* inputs, int64_t stride, int num_rows, int num_groups,
                      int first_group, const float* input_sums, float* sums);
 
-// (rows, groups) sums of inputs, for the minimums. To be called by every thread of a team; ends with a barrier, unless
-// the rows are so few that each thread computes them for itself.
-inline const float* sum_groups_together(const BFloat16* inputs, int64_t stride, int num_rows, int num_groups) {
-    static thread_local std::vector<float> own;
-    const size_t size = size_t(num_rows) * num_groups;
-    const bool is_shared = num_rows > 8;
-    float* to;
-    if (is_shared) {
-#pragma omp single copyprivate(to)
-        {
-            if (own.size() < size) own.resize(size);
-            to = own.data();
-        }
-    } else {
-        if (own.size() < size) own.resize(size);
-        to = own.data();
+// Whether (rows, groups) sums of the inputs must go along with them, for the minimums.
+inline bool wants_sums(const Matrix& matrix) {
+    return std::any_of(matrix.parts, matrix.parts + matrix.num_parts,
+                       [](const MatrixPart& part) { return has_minimums(part.kind); });
+}
+
+inline void sum_groups(const BFloat16* inputs, int num_groups, float* sums) {
+    for (int group = 0; group < num_groups; group++) {
+        Floats total{};
+        for (int index = 0; index < GROUP; index += LANES) total += load(inputs + group * GROUP + index);
+        sums[group] = sum(total);
     }
-    const auto sum_row = [&](int64_t row) {
-        for (int group = 0; group < num_groups; group++) {
-            Floats total{};
-            for (int index = 0; index < GROUP; index += LANES) total += load(inputs + row * stride + group * GROUP + index);
-            to[row * num_groups + group] = sum(total);
-        }
-    };
-    if (is_shared) {
-#pragma omp for schedule(static)
-        for (int row = 0; row < num_rows; row++) sum_row(row);
-    } else {
-        for (int row = 0; row < num_rows; row++) sum_row(row);
+}
+
+// All sums, in `shared`; of few rows each thread computes its own.
+inline const float* sum_groups_together(Member& member, const BFloat16* inputs, int64_t stride, int num_rows,
+                                        int num_groups, float* shared) {
+    if (num_rows <= 8) {
+        static thread_local std::vector<float> own;
+        if (own.size() < size_t(num_rows) * num_groups) own.resize(size_t(num_rows) * num_groups);
+        for (int row = 0; row < num_rows; row++) sum_groups(inputs + row * stride, num_groups, &own[row * num_groups]);
+        return own.data();
     }
-    return to;
+    member.share(num_rows, [&](int64_t row, const MayWrite& may_write) {
+        if (may_write()) sum_groups(inputs + row * stride, num_groups, shared + row * num_groups);
+    });
+    return shared;
 }
 
 // Some rows of inputs by a block's outputs: ROWS · BLOCK sums.
@@ -152,18 +149,14 @@ inline void finish_row(float* sums, const BFloat16* bias, int count, BFloat16* o
     }
 }
 
-// To be called by every thread of a team. Ends with a barrier.
-inline void multiply_together(const Matrix& matrix, const BFloat16* inputs, int64_t input_stride, int num_rows,
-                              BFloat16* outputs, int64_t output_stride, bool adds) {
+// To be called by every thread of a team. `input_sums` where the matrix wants them.
+inline void multiply_together(Member& member, const Matrix& matrix, const BFloat16* inputs, int64_t input_stride,
+                              int num_rows, const float* input_sums, BFloat16* outputs, int64_t output_stride,
+                              bool adds) {
     const int num_parts = (num_rows + PART_ROWS - 1) / PART_ROWS;
-    const int64_t num_pieces = num_blocks(matrix) * num_parts;
     const int num_groups = matrix.num_inputs / GROUP;
-    const bool needs_sums = std::any_of(matrix.parts, matrix.parts + matrix.num_parts,
-                                        [](const MatrixPart& part) { return has_minimums(part.kind); });
-    const float* input_sums =
-        needs_sums ? sum_groups_together(inputs, input_stride, num_rows, num_groups) : nullptr;
-#pragma omp for schedule(static)
-    for (int64_t piece = 0; piece < num_pieces; piece++) {
+    const bool has_sums = wants_sums(matrix);
+    member.share(num_blocks(matrix) * num_parts, [&](int64_t piece, const MayWrite& may_write) {
         const Block block = find_block(matrix, piece / num_parts);
         const int first_row = int(piece % num_parts) * PART_ROWS, end_row = std::min(first_row + PART_ROWS, num_rows);
         const BFloat16* from = inputs + first_row * input_stride;
@@ -173,10 +166,11 @@ inline void multiply_together(const Matrix& matrix, const BFloat16* inputs, int6
                            matrix.num_inputs / 2, sums);
         } else {
             multiply_levels(block, from, input_stride, end_row - first_row, num_groups, matrix.first_group,
-                            input_sums + (needs_sums ? int64_t(first_row) * num_groups : 0), sums);
+                            input_sums + (has_sums ? int64_t(first_row) * num_groups : 0), sums);
         }
+        if (!may_write()) return;
         for (int row = first_row; row < end_row; row++)
             finish_row(sums + (row - first_row) * BLOCK, matrix.bias ? matrix.bias + block.column : nullptr,
                        block.count, outputs + row * output_stride + block.column, adds);
-    }
+    });
 }

@@ -6,7 +6,10 @@
 namespace {
 
 template <typename Value> void add_up(Ranks& ranks, Value* values, int64_t count) {
-    add_up_together(ranks, values, count, [&](auto sums, int64_t index) { round_to(values + index, sums); });
+    Member alone;
+    uint32_t exchange = ranks.num_exchanges;
+    add_up_together(alone, ranks, exchange, values, count,
+                    [&](auto sums, int64_t index) { round_to(values + index, sums); });
 }
 
 }  // namespace

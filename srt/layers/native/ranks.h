@@ -6,6 +6,7 @@
 #pragma once
 
 #include "simd.h"
+#include "team.h"
 
 #include <algorithm>
 #include <atomic>
@@ -61,14 +62,6 @@ inline int64_t now_ns() {
     timespec time;
     clock_gettime(CLOCK_MONOTONIC, &time);
     return time.tv_sec * 1'000'000'000LL + time.tv_nsec;
-}
-
-inline void breathe() {
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    asm volatile("yield");
-#endif
 }
 
 inline bool has_reached(const Counter& counter, uint32_t goal) {
@@ -171,52 +164,53 @@ inline void round_to(Float16* to, float value) {
 }
 template <typename Value> inline void round_to(Value* to, Floats values) { store(to, values); }
 
-// To be called by every thread of a team, or outside of any. Ends with a barrier. `take` gets the sums of all ranks'
-// summands, which may be rounded already. Many ranks share the adding up of many values: each does a part for all.
+// To be called by every thread of a team; `exchange` is each thread's own count, which begins with ranks.num_exchanges.
+// `take` gets the sums of all ranks' summands, which may be rounded already. Many ranks share the adding up of many
+// values: each does a part for all.
 template <typename Value, typename Take>
-inline void add_up_together(Ranks& ranks, const Value* summands, int64_t count, const Take& take) {
+inline void add_up_together(Member& member, Ranks& ranks, uint32_t& exchange, const Value* summands, int64_t count,
+                            const Take& take) {
     if (count <= PIECE) {
-#pragma omp master
-        {
-            const uint32_t exchange = ranks.num_exchanges++;
+        member.once([&] {
             std::memcpy(slot_of<Value>(ranks, ranks.rank, exchange), summands, count * sizeof(Value));
+            ranks.num_exchanges = exchange + 1;
             if (meet(ranks)) sum_slots<Value>(ranks, exchange, 0, count, take);
-        }
-#pragma omp barrier
+        });
+        exchange++;
         return;
     }
     const bool shares = ranks.size >= MANY_RANKS;
     constexpr int64_t most = SLOT_BYTES / int64_t(sizeof(Value)) / PIECE * PIECE;
-    for (int64_t start = 0; start < count; start += most) {
-        const uint32_t exchange = ranks.num_exchanges;
+    for (int64_t start = 0; start < count; start += most, exchange++) {
         const int64_t size = std::min(most, count - start), num_pieces = (size + PIECE - 1) / PIECE;
         Value* own = slot_of<Value>(ranks, ranks.rank, exchange);
         const auto end = [&](int64_t piece) { return std::min((piece + 1) * PIECE, size); };
         const auto take_here = [&](auto values, int64_t index) { take(values, start + index); };
-#pragma omp for schedule(static)
-        for (int64_t piece = 0; piece < num_pieces; piece++)
-            std::memcpy(own + piece * PIECE, summands + start + piece * PIECE, (end(piece) - piece * PIECE) * sizeof(Value));
-#pragma omp master
-        {
+        member.share(num_pieces, [&](int64_t piece, const MayWrite& may_write) {
+            if (may_write())
+                std::memcpy(own + piece * PIECE, summands + start + piece * PIECE,
+                            (end(piece) - piece * PIECE) * sizeof(Value));
+        });
+        member.once([&] {
             meet(ranks);
-            ranks.num_exchanges++;  // everybody has seen what it was
-        }
-#pragma omp barrier
+            ranks.num_exchanges = exchange + 1;
+        });
         if (shares) {
-#pragma omp for schedule(static)
-            for (int64_t piece = ranks.rank; piece < num_pieces; piece += ranks.size)
-                sum_slots<Value>(ranks, exchange, piece * PIECE, end(piece),
-                                 [&](auto sums, int64_t index) { round_to(own + index, sums); });
-#pragma omp master
-            meet(ranks);
-#pragma omp barrier
+            const int64_t num_here = (num_pieces - ranks.rank + ranks.size - 1) / ranks.size;
+            member.share(std::max<int64_t>(num_here, 0), [&](int64_t index, const MayWrite& may_write) {
+                const int64_t piece = ranks.rank + index * ranks.size;
+                if (may_write())
+                    sum_slots<Value>(ranks, exchange, piece * PIECE, end(piece),
+                                     [&](auto sums, int64_t index) { round_to(own + index, sums); });
+            });
+            member.once([&] { meet(ranks); });
         }
-#pragma omp for schedule(static)
-        for (int64_t piece = 0; piece < num_pieces; piece++) {
+        member.share(num_pieces, [&](int64_t piece, const MayWrite& may_write) {
+            if (!may_write()) return;
             if (shares)
                 take_slot(slot_of<Value>(ranks, int(piece % ranks.size), exchange), piece * PIECE, end(piece), take_here);
             else
                 sum_slots<Value>(ranks, exchange, piece * PIECE, end(piece), take_here);
-        }
+        });
     }
 }

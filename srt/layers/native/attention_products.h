@@ -1,0 +1,230 @@
+// What attention is about, as srt/layers/native/library.py declares it, and its inner loops.
+
+#pragma once
+
+#include "simd.h"
+
+#include <climits>
+#include <cmath>
+
+constexpr int CHUNK = 128;      // positions whose scores are computed at once
+constexpr int MAX_ROWS = 96;    // of a tile, unless a single query's group has more
+constexpr int DIRECT_ROWS = 4;  // of a tile whose keys are not packed first
+constexpr int NUM_COLUMNS = 4;  // vectors side by side in the inner loops
+#if LANES == 16
+constexpr int ROWS_AT_ONCE = 6;  // 24 of 32 registers hold sums
+#else
+constexpr int ROWS_AT_ONCE = 3;
+#endif
+
+enum ValueType : int32_t { FLOAT32 = 0, BFLOAT16 = 1, FLOAT16 = 2 };
+
+// The three structs of a call, as srt/layers/native/library.py declares them.
+struct AttentionBatch {
+    const int32_t* row_starts;
+    const int32_t* seq_lens;
+    const int32_t* slot_table;
+    int64_t table_stride;
+    const int64_t* out_slots;
+    int32_t num_rows, num_tokens, num_threads;
+};
+
+struct AttentionShape {
+    void* key_pool;
+    void* value_pool;
+    int32_t num_heads, num_kv_heads, head_dim;
+    int32_t window;  // 0: none
+    float scale;
+    float soft_cap;  // 0: none
+    int32_t value_type;
+};
+
+struct AttentionInputs {  // strides in values, from token to token; heads are contiguous
+    const void* queries;
+    const void* keys;
+    const void* values;
+    void* outputs;
+    int64_t query_stride, key_stride, value_stride;
+};
+
+template <typename Value> struct Products {
+    static constexpr bool are_pairs = false;
+};
+#if USE_BF16_DOT
+template <> struct Products<BFloat16> {
+    static constexpr bool are_pairs = true;  // of neighbouring values, in one 32-bit lane
+};
+#endif
+
+constexpr int round_up(int value, int unit) { return (value + unit - 1) / unit * unit; }
+inline int padded_head_dim(int head_dim) { return round_up(head_dim, 32); }
+inline int state_floats(int num_rows, int head_dim) { return num_rows * (padded_head_dim(head_dim) + 2); }
+
+// Sums over a chunk: for each row the largest score, the sum of weights, and the weighted values.
+struct ChunkState {
+    float* largest;
+    float* weight;
+    float* values;  // (rows, padded head_dim), in the order in which the inner loop leaves them
+
+    ChunkState(float* buffer, int max_rows)
+        : largest(buffer), weight(buffer + max_rows), values(buffer + 2 * max_rows) {}
+};
+
+// sums[row][column] += left[row][step] · right[step][column] for some rows and vectors of columns.
+template <int ROWS, int COLUMNS, bool PAIRS>
+inline __attribute__((always_inline)) void multiply(const float* left, int left_stride, const float* right,
+                                                    int right_stride, int num_steps, float* sums, int sum_stride) {
+    Floats totals[ROWS][COLUMNS];
+    for (int row = 0; row < ROWS; row++)
+        for (int column = 0; column < COLUMNS; column++) totals[row][column] = Floats{};
+    for (int step = 0; step < num_steps; step++) {
+        Floats factors[COLUMNS];
+#pragma GCC unroll 4
+        for (int column = 0; column < COLUMNS; column++)
+            factors[column] = load(right + size_t(step) * right_stride + column * LANES);
+#pragma GCC unroll 6
+        for (int row = 0; row < ROWS; row++) {
+            const float factor = left[row * left_stride + step];
+#pragma GCC unroll 4
+            for (int column = 0; column < COLUMNS; column++) {
+#if USE_BF16_DOT
+                if constexpr (PAIRS) {
+                    totals[row][column] = bits_as<Floats>(
+                        _mm512_dpbf16_ps(bits_as<__m512>(totals[row][column]), bits_as<__m512bh>(factors[column]),
+                                         bits_as<__m512bh>(all(factor))));
+                    continue;
+                }
+#endif
+                totals[row][column] += factors[column] * all(factor);
+            }
+        }
+    }
+    for (int row = 0; row < ROWS; row++)
+        for (int column = 0; column < COLUMNS; column++)
+            store(sums + row * sum_stride + column * LANES, totals[row][column]);
+}
+
+// Rows of memory that will be wanted soon. Several take turns in fetching them: each takes every num_turns-th.
+struct RowsAhead {
+    const char* rows[CHUNK];
+    int num_bytes, turn, num_turns;
+
+    void fetch(int index) const {
+        for (int byte = 0; byte < num_bytes; byte += 64) __builtin_prefetch(rows[index] + byte, 0, 2);
+    }
+    // Those whose turn it is from `first` up to `end`, where `first` is a multiple of LANES.
+    void fetch_some(int first, int end) const {
+        for (int index = first + (num_turns + turn - first % num_turns) % num_turns; index < end; index += num_turns)
+            fetch(index);
+    }
+};
+
+// sums[row][…] += weights[row][position] · values[position][…], the values read where they are. `ahead` may
+// be null.
+template <int ROWS, int COLUMNS, typename Value>
+inline __attribute__((always_inline)) void weigh(const float* weights, const Value* const* value_rows,
+                                                 const RowsAhead* ahead, int offset, int num_positions, float* sums,
+                                                 int sum_stride) {
+    int until_turn = ahead ? ahead->turn : INT_MAX;
+    const auto fetch = [&](int position) {
+        if (until_turn-- > 0) return;
+        ahead->fetch(position);
+        until_turn = ahead->num_turns - 1;
+    };
+    Floats totals[ROWS][COLUMNS];
+    for (int row = 0; row < ROWS; row++)
+        for (int column = 0; column < COLUMNS; column++) totals[row][column] = Floats{};
+#if USE_BF16_DOT
+    if constexpr (Products<Value>::are_pairs) {
+        static_assert(COLUMNS % 2 == 0, "a vector of 32 values fills two of sums");
+        for (int position = 0; position < num_positions; position += 2) {
+            fetch(position);
+            fetch(position + 1);
+            Floats factors[COLUMNS];
+#pragma GCC unroll 2
+            for (int column = 0; column < COLUMNS; column += 2) {
+                const __m512i first = _mm512_loadu_si512(value_rows[position] + offset + column * LANES);
+                const __m512i second = _mm512_loadu_si512(value_rows[position + 1] + offset + column * LANES);
+                factors[column] = bits_as<Floats>(_mm512_unpacklo_epi16(first, second));
+                factors[column + 1] = bits_as<Floats>(_mm512_unpackhi_epi16(first, second));
+            }
+#pragma GCC unroll 6
+            for (int row = 0; row < ROWS; row++) {
+                const Floats weight = all(weights[row * CHUNK + position / 2]);
+#pragma GCC unroll 4
+                for (int column = 0; column < COLUMNS; column++)
+                    totals[row][column] = bits_as<Floats>(
+                        _mm512_dpbf16_ps(bits_as<__m512>(totals[row][column]), bits_as<__m512bh>(factors[column]),
+                                         bits_as<__m512bh>(weight)));
+            }
+        }
+    } else
+#endif
+    {
+        for (int position = 0; position < num_positions; position++) {
+            fetch(position);
+            Floats factors[COLUMNS];
+#pragma GCC unroll 4
+            for (int column = 0; column < COLUMNS; column++)
+                factors[column] = load(value_rows[position] + offset + column * LANES);
+#pragma GCC unroll 6
+            for (int row = 0; row < ROWS; row++) {
+                const float weight = weights[row * CHUNK + position];
+#pragma GCC unroll 4
+                for (int column = 0; column < COLUMNS; column++) totals[row][column] += factors[column] * weight;
+            }
+        }
+    }
+    for (int row = 0; row < ROWS; row++)
+        for (int column = 0; column < COLUMNS; column++)
+            store(sums + row * sum_stride + column * LANES, totals[row][column]);
+}
+
+// Of one step: a value, or a pair of bfloat16 that looks like a float.
+template <typename Value> inline Floats key_steps(const Value* key) {
+    if constexpr (Products<Value>::are_pairs)
+        return load(reinterpret_cast<const float*>(key));
+    else
+        return load(key);
+}
+
+    // LANES rows of LANES steps become vectors of one step each.
+    template <typename Value>
+inline __attribute__((always_inline)) void transpose(const Value* const* rows, int offset, Floats* steps) {
+#if LANES == 16
+        __m512 a[16], b[16];
+#pragma GCC unroll 16
+        for (int row = 0; row < 16; row++) a[row] = bits_as<__m512>(key_steps(rows[row] + offset));
+#pragma GCC unroll 8
+        for (int row = 0; row < 16; row += 2) {
+            b[row] = _mm512_unpacklo_ps(a[row], a[row + 1]);
+            b[row + 1] = _mm512_unpackhi_ps(a[row], a[row + 1]);
+        }
+#pragma GCC unroll 4
+        for (int row = 0; row < 16; row += 4) {
+#pragma GCC unroll 2
+            for (int half = 0; half < 2; half++) {
+                const __m512d low = bits_as<__m512d>(b[row + half]), high = bits_as<__m512d>(b[row + half + 2]);
+                a[row + 2 * half] = bits_as<__m512>(_mm512_unpacklo_pd(low, high));
+                a[row + 2 * half + 1] = bits_as<__m512>(_mm512_unpackhi_pd(low, high));
+            }
+        }
+#pragma GCC unroll 4
+        for (int row = 0; row < 4; row++) {
+            b[row] = _mm512_shuffle_f32x4(a[row], a[row + 4], 0x88);
+            b[row + 4] = _mm512_shuffle_f32x4(a[row], a[row + 4], 0xdd);
+            b[row + 8] = _mm512_shuffle_f32x4(a[row + 8], a[row + 12], 0x88);
+            b[row + 12] = _mm512_shuffle_f32x4(a[row + 8], a[row + 12], 0xdd);
+        }
+#pragma GCC unroll 8
+        for (int row = 0; row < 8; row++) {
+            steps[row % 4 + row / 4 * 4] = bits_as<Floats>(_mm512_shuffle_f32x4(b[row], b[row + 8], 0x88));
+            steps[row % 4 + row / 4 * 4 + 8] = bits_as<Floats>(_mm512_shuffle_f32x4(b[row], b[row + 8], 0xdd));
+        }
+#else
+        for (int row = 0; row < LANES; row++) {
+            const Floats one = key_steps(rows[row] + offset);
+            for (int step = 0; step < LANES; step++) steps[step][row] = one[step];
+        }
+#endif
+    }
