@@ -12,6 +12,7 @@ import yaml
 from srt.observability.metric_catalogue import METRICS, SGLANG_PREFIX
 
 OPERATIONS = Path(__file__).parents[2] / "docs" / "operations"
+TESTS = Path(__file__).parents[1]
 SERIES = re.compile(r"\b(?:sglang:|lockstep_)[a-z0-9_]+")
 SUFFIXES = {"histogram": ("_bucket", "_sum", "_count"), "counter": ("",), "gauge": ("",)}
 LABELS_OF = {
@@ -62,3 +63,14 @@ def test_every_panel_has_a_place_of_its_own() -> None:
     places = [tuple(panel["gridPos"][key] for key in "xy") for panel in dashboard()["panels"]]
     assert len(set(places)) == len(places)
     assert len({panel["id"] for panel in dashboard()["panels"]}) == len(places)
+
+
+def test_every_fault_has_a_test_that_is_there() -> None:
+    text = (OPERATIONS / "faults.md").read_text(encoding="utf-8")
+    rows = [line for line in text.splitlines() if line.startswith("| ")][1:]
+    assert rows
+    for row in rows:
+        named = re.findall(r"`([\w/]+\.py)`", row.rsplit("|", 2)[1])
+        assert named, row
+        for name in named:
+            assert (TESTS / name).is_file(), row
