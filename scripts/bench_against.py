@@ -28,19 +28,11 @@ import argparse
 import dataclasses
 import json
 import os
-import shlex
 import signal
-import socket
-import subprocess
 import sys
-import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
-from urllib.error import URLError
-from urllib.request import urlopen
 
 import msgspec
 import psutil
@@ -49,10 +41,9 @@ import bench_serving
 from bar_plot import BarPlot
 from bench_client import Target
 from bench_figures import median_of
+from bench_server import Failed, limited, running_server
 from bench_serving import WORKLOADS, Workload
 
-STOP_TIMEOUT_S = 30.0
-LOG_LINES = 5
 W4_STREAMS = (64, 128, 256)
 NAMED = {
     "W1": WORKLOADS["single"],
@@ -77,76 +68,6 @@ class Server(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     keeps_alive: bool = True
     health: str = "/health"
     start_timeout_s: float = 300.0
-
-
-class Failed(Exception):
-    """This server cannot be measured; the message says why."""
-
-
-@contextmanager
-def running(server: Server, folder: Path) -> Iterator[tuple[str, int, float]]:
-    """Its URL, the pid of its first process, and how long it took to answer. None of its processes is left."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = int(probe.getsockname()[1])
-    log = folder / f"{server.name.replace('/', '-')}.log"
-    with log.open("wb") as sink:
-        try:
-            process = subprocess.Popen(
-                [word.replace("{port}", str(port)) for word in shlex.split(server.start)],
-                env={**os.environ, **server.env},
-                stdout=sink,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,  # Ctrl-C is ours: we end it in order
-            )
-        except OSError as error:
-            raise Failed(f"did not start: {error}") from None
-    try:
-        started = time.monotonic()
-        url = f"http://127.0.0.1:{port}"
-        while not _answers(url + server.health):
-            if process.poll() is not None or time.monotonic() - started > server.start_timeout_s:
-                why = "ended" if process.poll() is not None else "did not answer in time"
-                raise Failed(f"{why}: {_last_lines(log)}")
-            time.sleep(0.05)
-        yield url, process.pid, time.monotonic() - started
-    finally:
-        _end(process)
-
-
-def _answers(url: str) -> bool:
-    with suppress(URLError, OSError), urlopen(url, timeout=5):
-        return True
-    return False
-
-
-def _last_lines(log: Path) -> str:
-    return " / ".join(log.read_text(errors="replace").splitlines()[-LOG_LINES:])
-
-
-def _end(process: "subprocess.Popen[bytes]") -> None:
-    """In order if it can, by force if it must; and all that it started, by their pids."""
-    if process.poll() is None:
-        process.terminate()
-    with suppress(subprocess.TimeoutExpired):
-        process.wait(STOP_TIMEOUT_S)
-    for survivor in psutil.process_iter():
-        with suppress(psutil.Error, ProcessLookupError):
-            if os.getsid(survivor.pid) == process.pid:  # the session that we made for it
-                survivor.kill()
-    process.wait()
-
-
-@contextmanager
-def limited(pid: int, seconds: float) -> Iterator[None]:
-    """A server that hangs is killed then: its connections break, and so the run comes to its end."""
-    timer = threading.Timer(seconds, os.kill, (pid, signal.SIGKILL))
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
 
 
 def measure(options: argparse.Namespace, server: Server, name: str, url: str, pid: int) -> Iterator[Any]:
@@ -190,7 +111,10 @@ def measure_server(
     found = {"runs": []} if not wanted else report["workloads"].setdefault(wanted[0], {"runs": []})
     try:
         if wanted:
-            with running(server, options.logs) as (url, pid, ready_s):
+            log = options.logs / f"{server.name.replace('/', '-')}.log"
+            with running_server(
+                server.start, log, env=server.env, health=server.health, timeout_s=server.start_timeout_s
+            ) as (url, pid, ready_s):
                 report["ready_s"] = ready_s
                 for name in wanted:
                     found = report["workloads"].setdefault(name, {"runs": []})
