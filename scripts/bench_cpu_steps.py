@@ -13,6 +13,7 @@ from pathlib import Path
 import torch
 
 from mem_cache.kv_pool import KVPool
+from scripts.bench_cpu import read_bandwidth
 from srt.configs.checkpoint import find_model
 from srt.configs.load import load_model_config
 from srt.configs.model_config import ModelConfig
@@ -55,11 +56,14 @@ def main() -> None:
     print(f"{model.name}, {torch.get_num_threads()} threads, {kernels().instructions}\n")
     print("| step | " + " | ".join(f"{way}, ms" for way in bench.ways) + " |")
     print("|---|" + "---|" * len(bench.ways))
+    lone_seconds: dict[str, float] = {}
     for step in STEPS:
         seconds = in_turns(bench.calls(step), clock)
+        lone_seconds = lone_seconds or seconds
         cells = " | ".join(f"{1e3 * value:.1f}" for value in seconds.values())
         print(f"| {step.name} | {cells} |", flush=True)
     print()
+    bench.print_least_times(STEPS[0], lone_seconds, read_bandwidth(clock))
     for step in STEPS:
         parts = in_turns(step_parts(bench.config, step), clock)
         print(f"{step.name}: " + ", ".join(f"{name} {1e3 * value:.2f} ms" for name, value in parts.items()))
@@ -124,7 +128,22 @@ class StepBench:
 
         return {way: run(runner) for way, runner in self._runners.items()}
 
-    def _load(self, way: dict[str, object]) -> ModelRunner:
+    def print_least_times(self, step: Step, seconds: Mapping[str, float], bandwidth: float) -> None:
+        """Beside what memory takes to give each way's weights and keys and values once.
+
+        A tied embedding is the head; another one is counted, though hardly read.
+        """
+        for way, runner in self._runners.items():
+            stats = runner.stats()
+            num_bytes = stats.weight_bytes + step.num_rows * step.num_before * stats.kv_bytes / NUM_SLOTS
+            least = num_bytes / bandwidth
+            print(
+                f"{step.name}, {way}: {num_bytes / 1e6:.0f} MB at {bandwidth / 1e9:.1f} GB/s are "
+                f"{1e3 * least:.1f} ms; it takes {seconds[way] / least:.2f} times as long"
+            )
+        print()
+
+    def _load(self, way: Mapping[str, object]) -> ModelRunner:
         plan = make_plan(
             dtype="bfloat16",
             num_threads=torch.get_num_threads(),
