@@ -8,7 +8,11 @@
 namespace {
 
 constexpr int TILE_ROWS = 4;       // 12 sums of a group and 12 of all groups fill the registers
+#if LANES == 16
 constexpr int FEW_ROWS = 8;        // for which unpacked levels are not stored
+#else
+constexpr int FEW_ROWS = 0;        // unpacking takes many instructions: compiled once a format, not once a row more
+#endif
 constexpr int GROUPS_AT_ONCE = 4;  // unpacked, they stay in the nearest cache while all rows are multiplied
 
 // The groups of a block as they are packed.
@@ -167,9 +171,9 @@ void multiply(const BFloat16* inputs, int64_t stride, int num_rows, const char* 
     using Source = Packed<Format>;
     const Source source{packed, packed + int64_t(num_groups) * Format::GROUP_BYTES, first_group};
     std::memset(sums, 0, sizeof(float) * num_rows * BLOCK);
-    if (num_rows <= FEW_ROWS) {
-        add_to_rows(inputs, stride, num_rows, source, num_groups, input_sums, num_groups, sums);
-        return;
+    if constexpr (FEW_ROWS > 0) {
+        if (num_rows <= FEW_ROWS)
+            return add_to_rows(inputs, stride, num_rows, source, num_groups, input_sums, num_groups, sums);
     }
     UnpackedGroup unpacked[GROUPS_AT_ONCE];
     for (int first = 0; first < num_groups; first += GROUPS_AT_ONCE) {
