@@ -7,6 +7,7 @@
 // into blocks whose greatest logits are known, so a pass that asks for large logits skips most of the row.
 
 #include "simd.h"
+#include "team.h"
 
 #include <algorithm>
 #include <cfloat>
@@ -411,13 +412,16 @@ int choose(Row& row, const Logit* logits, int size, const Settings& wanted) {
 // if `is_bfloat16`, what the model rounds them to.
 extern "C" void lockstep_sample(const void* logits, int32_t is_bfloat16, int64_t stride, int32_t num_rows,
                                 int32_t vocab_size, const Settings* settings, int64_t* token_ids, int32_t num_threads) {
-#pragma omp parallel for schedule(dynamic, 1) num_threads(num_threads) if (num_rows > 1)
-    for (int index = 0; index < num_rows; index++) {
+    work_together(num_rows > 1 ? num_threads : 1, [&](Member& member) {
         static thread_local std::unique_ptr<Row> owned;
         if (!owned) owned.reset(new Row);
-        const int64_t start = index * stride;
-        token_ids[index] =
-            is_bfloat16 ? choose(*owned, static_cast<const BFloat16*>(logits) + start, vocab_size, settings[index])
-                        : choose(*owned, static_cast<const float*>(logits) + start, vocab_size, settings[index]);
-    }
+        member.share(num_rows, [&](int64_t index, const MayWrite& may_write) {
+            const int64_t start = index * stride;
+            const int id =
+                is_bfloat16
+                    ? choose(*owned, static_cast<const BFloat16*>(logits) + start, vocab_size, settings[index])
+                    : choose(*owned, static_cast<const float*>(logits) + start, vocab_size, settings[index]);
+            if (may_write()) token_ids[index] = id;
+        });
+    });
 }

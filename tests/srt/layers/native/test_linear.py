@@ -89,3 +89,18 @@ def test_parts_in_unlike_formats_are_one_product(library: KernelLibrary) -> None
     with_bias = PackedMatrix(library, weights, bias).multiply(inputs)
     expected = inputs.double() @ torch.cat([part.double() for part in dense]).T + bias.double()
     torch.testing.assert_close(with_bias.double(), expected, rtol=2**-8, atol=1e-2)
+
+
+def test_more_threads_than_cores_compute_the_same_bits_again_and_again(library: KernelLibrary) -> None:
+    random = torch.Generator().manual_seed(0)
+    matrix = PackedMatrix(library, [torch.randn(700, 128, generator=random).bfloat16()], None)
+    inputs = torch.randn(130, 128, generator=random).bfloat16()
+    expected = matrix.multiply(inputs)
+    num_threads = torch.get_num_threads()
+    try:
+        # Most threads have no core when their turn comes, so others do their pieces, and they find them done.
+        torch.set_num_threads(7)
+        for _ in range(200):
+            assert torch.equal(matrix.multiply(inputs), expected)
+    finally:
+        torch.set_num_threads(num_threads)
