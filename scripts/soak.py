@@ -35,8 +35,9 @@ DEFAULT_FLAGS = (
 )
 LONGEST_MINUTES = 24 * 60
 SLACK_DESCRIPTORS = 3
-# The tokenizer remembers 10,000 words in each thread of each front. So many more make sure of every one.
-NUM_TEXTS, WORDS_PER_TEXT = 80, 1_500
+# The tokenizer remembers 10,000 words in each thread that asks it. Of each front, one has all prompts as short as these
+# and those of the load; so many more words make sure of each.
+NUM_TEXTS, WORDS_PER_TEXT = 80, 1_200
 WARM_UP_S, MAX_WARM_UPS = 60.0, 10
 # It is warm when nobody has grown by this share in such a time.
 SETTLED = 0.01
@@ -73,7 +74,7 @@ def come_to_rest(server: OwnServer) -> Rest:
 
 
 async def fill_memories(server: OwnServer, seed: int) -> None:
-    """Let each thread that tokenises see more words than it will ever remember."""
+    """Let whoever tokenises short prompts see more words than it will ever remember."""
     draw = random.Random(seed)
     texts = [
         " ".join("".join(draw.choices(string.ascii_lowercase, k=5)) for _ in range(WORDS_PER_TEXT))

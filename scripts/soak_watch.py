@@ -159,4 +159,4 @@ def write_report(folder: Path, text: str, samples: Sequence[Sample]) -> None:
     for name, plot in plots(samples).items():
         (folder / f"{name}.svg").write_text(plot.svg(), encoding="utf-8")
     pictures = "\n\n".join(f"![{plot.title}]({name}.svg)" for name, plot in plots(samples).items())
-    (folder / "soak.md").write_text(f"{text}\n\n{pictures}\n", encoding="utf-8")
+    (folder / "soak.md").write_text(f"# A soak\n\n{text}\n\n{pictures}\n", encoding="utf-8")
