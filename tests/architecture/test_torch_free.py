@@ -8,7 +8,9 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 # OpenTelemetry is for those who want traces: nobody else has to have it.
-LIST_HEAVY_MODULES = "import sys; print(sorted({'torch', 'transformers', 'opentelemetry.sdk'} & set(sys.modules)))"
+LIST_HEAVY_MODULES = (
+    "import sys; print(sorted({'torch', 'transformers', 'opentelemetry.sdk'} & set(sys.modules)))"
+)
 
 
 @pytest.mark.parametrize(
