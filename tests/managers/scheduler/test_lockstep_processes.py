@@ -1,4 +1,4 @@
-"""Lockstep, proven: real processes, in shared memory and over gloo, each with its own hash seed and clock; and one of them errs."""
+"""Lockstep, proven by real processes, in shared memory and over gloo, each with its own hash seed and clock; one errs."""
 
 import dataclasses
 import random
