@@ -1,4 +1,4 @@
-"""Lockstep, proven by real processes, in shared memory and over gloo, each with its own hash seed and clock; one errs."""
+"""Lockstep, proven by real processes, in shared memory and over gloo, each with its own hash seed and clock."""
 
 import dataclasses
 import random
