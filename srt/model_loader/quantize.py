@@ -20,7 +20,7 @@ _ROWS_AT_A_TIME = 4096  # in float32
 def quantize(weight: torch.Tensor, part: Slice, name: str, quantization: str) -> Weight:
     """The weight, of which `part` was read, if it is a matrix in whole groups; else as it is."""
     cuts_columns = part.dim == 1 and any(edge % GROUP for edge in part.span)
-    if weight.dim() != 2 or weight.shape[1] % GROUP or weight.numel() == 0 or cuts_columns:
+    if weight.dim() != 2 or part.shape[1] % GROUP or weight.numel() == 0 or cuts_columns:
         return weight
     quantizer = to_eight_bits if name in _NEVER_FOUR_BITS else QUANTIZERS[quantization]
     return quantizer(weight)

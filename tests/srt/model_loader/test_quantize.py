@@ -70,6 +70,13 @@ def test_ranks_have_parts_of_the_same_numbers(tmp_path: Path, quantization: str)
                 ), name
 
 
+def test_no_rank_quantises_its_part_of_what_one_alone_would_not(tmp_path: Path) -> None:
+    write_tiny_checkpoint(tmp_path)  # of whose 48 columns for six heads the first of two ranks has 32
+    for rank in (RankInfo(0, 1), RankInfo(0, 2), RankInfo(1, 2)):
+        weights = load(tmp_path, rank, "int4")
+        assert not any(isinstance(weight, QuantizedWeight) for weight in weights.values())
+
+
 def test_embedding_and_head_are_never_of_four_bits(tmp_path: Path) -> None:
     write_tiny_checkpoint(tmp_path, **SIZES)
     weights = load(tmp_path, RankInfo(0, 1), "int4")
