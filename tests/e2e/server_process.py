@@ -166,6 +166,5 @@ class ServerProcess:
         assert response.status_code == 200, response.text
 
     def used_tokens(self) -> int:
-        """KV slots that requests hold now; evictable cache does not count."""
-        (load,) = self.get("/v1/loads")["loads"]
-        return int(load["num_used_tokens"])
+        """KV slots that requests hold now, by the scheduler itself; evictable cache does not count."""
+        return sum(int(state["num_used_tokens"]) for state in self.get("/server_info")["internal_states"])

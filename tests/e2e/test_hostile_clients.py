@@ -105,7 +105,7 @@ def pressing_body(seed: int) -> dict[str, Any]:
     rng = random.Random(seed)
     return {
         "prompt": [rng.randrange(300, 400) for _ in range(rng.randrange(10, 30))],
-        "max_tokens": rng.randrange(140, 180),
+        "max_tokens": rng.randrange(250, 300),
         "ignore_eos": True,
         "temperature": rng.choice([0, 0, 0.7]),
         # Among few tokens: among 49,152 that are about as likely, the last bits of a logit may decide.
