@@ -4,6 +4,7 @@ An ASGI `send` is a coroutine that only a task can await. What arrives in the mi
 framed and handed to the transport where it arrives. Beginning and end of a response are `send`'s.
 """
 
+import asyncio
 import weakref
 from collections.abc import Mapping
 from typing import Any
@@ -13,12 +14,38 @@ from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 _EXTENSION = "lockstep.chunked_body"
 
 
+class Outbox:
+    """What is written in one turn of an event loop leaves at the turn's end, in order. One for each server.
+
+    A step's tokens for hundreds of streams become events one after the other, and then writes one after the other:
+    taking turns, each pushes the other's code and data out of the processor's caches, which costs a tenth of both.
+    """
+
+    __slots__ = ("_waiting",)
+
+    def __init__(self) -> None:
+        self._waiting: list[tuple[asyncio.Transport, bytes]] = []
+
+    def put(self, transport: asyncio.Transport, data: bytes) -> None:
+        """Write it before anything that a task is woken for from now on."""
+        if not self._waiting:
+            asyncio.get_running_loop().call_soon(self._send)
+        self._waiting.append((transport, data))
+
+    def _send(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for transport, data in waiting:
+            if not transport.is_closing():
+                transport.write(data)
+
+
 class ChunkedBody:
     """Of one request's response. In order with what `send` has been awaited for."""
 
-    __slots__ = ("_cycle", "_transport")
+    __slots__ = ("_cycle", "_outbox", "_transport")
 
-    def __init__(self, cycle: RequestResponseCycle) -> None:
+    def __init__(self, cycle: RequestResponseCycle, outbox: Outbox) -> None:
+        self._outbox = outbox
         self._cycle = weakref.ref(cycle)  # whose scope this is in: only the collector could end them
         self._transport = cycle.transport
 
@@ -33,12 +60,12 @@ class ChunkedBody:
 
     def write(self, data: bytes) -> None:
         """Send more of the body; `data` is not empty."""
-        self._transport.write(b"%x\r\n%b\r\n" % (len(data), data))
+        self._outbox.put(self._transport, b"%x\r\n%b\r\n" % (len(data), data))
 
 
-def offer_body(cycle: RequestResponseCycle) -> None:
+def offer_body(cycle: RequestResponseCycle, outbox: Outbox) -> None:
     """Let the request's handler find it."""
-    cycle.scope["extensions"] = {_EXTENSION: {"body": ChunkedBody(cycle)}}
+    cycle.scope["extensions"] = {_EXTENSION: {"body": ChunkedBody(cycle, outbox)}}
 
 
 def chunked_body(scope: Mapping[str, Any]) -> ChunkedBody | None:

@@ -17,7 +17,7 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
-from srt.entrypoints.chunked_body import offer_body
+from srt.entrypoints.chunked_body import Outbox, offer_body
 from srt.entrypoints.close_delimited import until_close
 from srt.entrypoints.error_response import error_body
 from srt.entrypoints.middleware import note_status
@@ -44,6 +44,8 @@ class BoundedHttpProtocol(HttpToolsProtocol):
     read_timeout_s = 30.0
     on_refusal: Callable[[int], None] = staticmethod(lambda status: None)
     """Told of the status of whatever did not become a request."""
+    outbox: Outbox
+    """Of the server that the connection belongs to."""
 
     def __init__(
         self,
@@ -142,7 +144,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         if cycle.scope["http_version"] == "1.0":
             app = until_close(app, cycle)
         elif cycle.scope["method"] != "HEAD":
-            offer_body(cycle)
+            offer_body(cycle, self.outbox)
         super()._start_asgi_task(cycle, app)
 
     def _watch_the_rest(self) -> None:

@@ -15,6 +15,7 @@ from starlette.routing import Router
 from starlette.types import ASGIApp
 
 from srt.engine_client import EngineClient
+from srt.entrypoints.chunked_body import Outbox
 from srt.entrypoints.cors import Cors
 from srt.entrypoints.error_response import ErrorResponses
 from srt.entrypoints.http_protocol import BoundedHttpProtocol
@@ -105,6 +106,7 @@ class HttpServer:
                 super().connection_lost(exc)
 
         CountedProtocol.read_timeout_s = read_timeout_s
+        CountedProtocol.outbox = Outbox()
         CountedProtocol.on_refusal = staticmethod(on_refusal)
         self._protocol = CountedProtocol
         self._config = config = uvicorn.Config(
