@@ -30,7 +30,7 @@ OURS |= {
 OTHERS = {
     *("--extra-index-url", "--gpus", "--restart", "--shm-size", "--target"),  # pip, docker
     *("--offline", "--strict"),  # systemd-analyze, kubernetes-validate
-    "--torchao-config",  # SGLang
+    *("--max-num-seqs", "--torchao-config"),  # vLLM, SGLang
 }
 
 
