@@ -5,11 +5,14 @@ framed and handed to the transport where it arrives. Beginning and end of a resp
 """
 
 import asyncio
+import logging
 import weakref
 from collections.abc import Mapping
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
+
+logger = logging.getLogger(__name__)
 
 _EXTENSION = "lockstep.chunked_body"
 
@@ -35,8 +38,14 @@ class Outbox:
     def _send(self) -> None:
         waiting, self._waiting = self._waiting, []
         for transport, data in waiting:
-            if not transport.is_closing():
+            if transport.is_closing():
+                continue
+            try:
                 transport.write(data)
+            except Exception:
+                # Its own connection's end, and not that of everybody whose events wait behind it.
+                logger.exception("a connection cannot be written to")
+                transport.abort()
 
 
 class ChunkedBody:

@@ -83,3 +83,20 @@ async def test_a_client_of_http_1_0_is_sent_no_chunks() -> None:
         generation.push(chunk("c", finish=LENGTH))
         assert "".join(texts_of(await connection.reader.read())) == "bc"
         assert generation.num_sunk == 0
+
+
+async def test_a_connection_that_cannot_be_written_to_ends_and_those_behind_it_get_theirs() -> None:
+    client = FakeEngineClient()
+    async with serving(client) as world, world.connection() as connection, world.connection() as other:
+        generation, sound = await begin(client, connection), await begin(client, other)
+        (broken,) = [
+            protocol.transport
+            for protocol in world.server._server.server_state.connections
+            if protocol.transport.get_extra_info("peername") == connection.writer.get_extra_info("sockname")
+        ]
+        broken.write_eof()  # from here on, a write is an error
+        generation.push(chunk("lost"))
+        sound.push(chunk("a"))
+        sound.push(chunk("z", finish=LENGTH))
+        assert await read_text(other) == "az"
+        await generation.was_aborted.wait()
