@@ -42,7 +42,7 @@ from srt.server_args.model_args import MOCK
 from srt.server_args.server_args import ServerArgs
 from srt.tokenizer.load import load_tokenizer
 from srt.tokenizer.tokenizer import Tokenizer
-from srt.util.freed_memory import keep_freed_memory
+from srt.util.freed_memory import FreedMemory, keep_freed_memory
 
 logger = logging.getLogger(__name__)
 
@@ -275,12 +275,17 @@ def _serve(
 ) -> None:
     rank = group.rank
     broadcast = Alone() if rank.size == 1 else RankBroadcast(group)
+    pulse = report_ready(addresses, facts if rank.is_leader else {})
+    freed = FreedMemory()
+
+    def beat() -> None:
+        pulse.beat()
+        freed.turn(is_idle=scheduler.is_idle)
+
     if inbox is not None:
-        pulse = report_ready(addresses, facts)
         gate = GrammarGate(inbox, scheduler.is_grammar_read)
-        lead(scheduler, gate, broadcast, outbox, time.monotonic, pulse.beat)
+        lead(scheduler, gate, broadcast, outbox, time.monotonic, beat)
     else:
         assert isinstance(broadcast, RankBroadcast)
-        pulse = report_ready(addresses, {})
-        follow(scheduler, broadcast, rank.rank, pulse.beat)
+        follow(scheduler, broadcast, rank.rank, beat)
     group.close()
