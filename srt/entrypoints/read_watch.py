@@ -3,6 +3,9 @@
 import asyncio
 from collections.abc import Callable
 
+# What has come while this process had no core lies unread when the time is over: timers go first.
+GRACE_S = 0.05
+
 
 class ReadWatch:
     """Calls `on_late` when what is expected has not come within `timeout_s`."""
@@ -35,11 +38,13 @@ class ReadWatch:
         self.stop()
         self._on_late = _never_late
 
-    def _look(self) -> None:
+    def _look(self, is_all_read: bool = False) -> None:
         self._timer = None
         rest_s = self._since + self._timeout_s - self._loop.time()
         if rest_s > 0:
             self._timer = self._loop.call_later(rest_s, self._look)
+        elif not is_all_read:
+            self._timer = self._loop.call_later(GRACE_S, self._look, True)
         else:
             self._on_late()
 
