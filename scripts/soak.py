@@ -31,7 +31,8 @@ NUM_FRONTS = 2
 DEFAULT_FLAGS = (
     *("--load-format", "mock", "--mock-step-ms", "5", "--tokenizer-worker-num", str(NUM_FRONTS)),
     *("--max-running-requests", "32", "--max-queued-requests", "32", "--max-total-tokens", "20000"),
-    *("--http-read-timeout", "5"),
+    # A client that is sent a 408 though it did its best had no core for so long: it is one process, beside others.
+    *("--http-read-timeout", "10"),
 )
 LONGEST_MINUTES = 24 * 60
 SLACK_DESCRIPTORS = 3

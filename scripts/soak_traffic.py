@@ -3,6 +3,7 @@
 import asyncio
 import json
 import random
+import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -66,11 +67,13 @@ class Traffic:
 
     async def _one(self, client: httpx.AsyncClient) -> None:
         ((name, kind),) = self._draw.choices(self._kinds, self._weights)
+        begun = time.monotonic()
         try:
             self.seen[f"{name}: {await kind(client)}"] += 1
         except (Unexpected, httpx.HTTPError, OSError) as error:
             self.seen[f"{name}: UNEXPECTED"] += 1
-            self.surprises.append(f"{name}: {type(error).__name__} {error}")
+            took = f"after {time.monotonic() - begun:.1f} s, {time.strftime('%H:%M:%S')}"
+            self.surprises.append(f"{name}: {type(error).__name__} {error} {took}")
 
     def _prompt(self) -> str:
         # A few beginnings that many share, and ends that nobody does.

@@ -27,7 +27,7 @@ SLACK_BYTES = MIB
 class ProcessSize:
     """One process, at one moment."""
 
-    num_bytes: int  # that are its own
+    num_bytes: int  # see memory_of
     num_descriptors: int
     num_threads: int
 
@@ -67,6 +67,16 @@ def call(server: OwnServer, path: str, body: Any = None) -> Any:
         return json.load(response)
 
 
+def memory_of(smaps_rollup: str) -> int:
+    """Bytes of what is nobody else's and in no file, of a process's `smaps_rollup`.
+
+    Pages of libraries are left out. The system reads and drops them as it likes; and while another program on the
+    machine has the same library loaded, they are not this process's own: torch's are some MiB, which come and go so.
+    """
+    fields = dict(line.split(":", 1) for line in smaps_rollup.splitlines()[1:])
+    return sum(int(fields[name].split()[0]) for name in ("Anonymous", "Swap")) * 1024
+
+
 def sizes_of(server: OwnServer) -> dict[str, ProcessSize]:
     """Each process by its title; those of grammars come and go, and count as none."""
     main = psutil.Process(server.pid)
@@ -75,10 +85,10 @@ def sizes_of(server: OwnServer) -> dict[str, ProcessSize]:
         try:
             title = "main" if process.pid == main.pid else " ".join(process.cmdline()).strip()
             if title == "main" or title.startswith("lockstep::"):
-                memory = process.memory_full_info().uss
+                memory = memory_of(Path(f"/proc/{process.pid}/smaps_rollup").read_text(encoding="ascii"))
                 name = title.removeprefix("lockstep::")
                 sizes[name] = ProcessSize(memory, process.num_fds(), process.num_threads())
-        except psutil.NoSuchProcess:
+        except (psutil.NoSuchProcess, FileNotFoundError, ProcessLookupError):
             continue
     return sizes
 

@@ -1,7 +1,7 @@
 import pytest
 
 from soak import Rest, breaches, is_settled, parse_options
-from soak_watch import Growth, ProcessSize, Sample, growths, plots
+from soak_watch import Growth, ProcessSize, Sample, growths, memory_of, plots
 
 MIB = 2**20
 SIZE = ProcessSize(num_bytes=100 * MIB, num_descriptors=20, num_threads=3)
@@ -52,6 +52,19 @@ def test_memory_is_compared_by_medians_of_the_last_fifth_and_of_the_first_two() 
     samples = [sample(i, main=mib, **({"grammar_compiler": 5} if i else {})) for i, mib in enumerate(noisy)]
     ((name, growth),) = growths(samples)
     assert (name, round(growth.share, 3)) == ("main", 0.04)
+
+
+def test_pages_of_libraries_are_no_process_s_own_however_many_have_them_loaded() -> None:
+    alone = """55d0-7ffc ---p 00000000 00:00 0                          [rollup]
+Rss:              353336 kB
+Private_Clean:     10520 kB
+Private_Dirty:     90000 kB
+Anonymous:         90000 kB
+Swap:               2048 kB
+SwapPss:            2048 kB
+"""
+    beside_another = alone.replace("10520", "    0")
+    assert memory_of(alone) == memory_of(beside_another) == (90_000 + 2_048) * 1024
 
 
 def test_every_process_has_its_curve_from_when_it_is_there() -> None:
