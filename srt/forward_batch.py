@@ -16,7 +16,7 @@ class LogitReader(Protocol):
     rows: torch.Tensor  # (R,) int64, indices into T
 
     def read(self, logits: torch.Tensor) -> None:
-        """The next few rows' (r, vocab_size), in the model's type: all of `rows` once, in their order."""
+        """The next few rows' (r, vocab_size), as a `Runner` returns them: all of `rows` once, in their order."""
         ...
 
 
@@ -56,7 +56,7 @@ class Runner(Protocol):
     vocab_size: int
 
     def forward(self, batch: ForwardBatch) -> torch.Tensor:
-        """Write the new tokens' KV to their slots; return (S, vocab_size) logits, in the model's type.
+        """Write the new tokens' KV to their slots; return (S, vocab_size) logits, in float32 or the model's type.
 
         The same bits on every rank, so that every rank samples the same tokens.
         """

@@ -29,7 +29,7 @@ class LmHead:
         self.num_bytes = product.num_bytes
 
     def __call__(self, hidden: torch.Tensor, batch: ForwardBatch) -> torch.Tensor:
-        """(T, hidden_size) to (S, vocab_size), in the model's type."""
+        """(T, hidden_size) to (S, vocab_size): float32 of the native kernels, the model's type of torch."""
         if batch.also_reads is not None:
             self._let_read(hidden, batch.also_reads)
         return self._logits(hidden, batch.logit_rows)

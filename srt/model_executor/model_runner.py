@@ -152,7 +152,7 @@ class ModelRunner:
         return self._num_tokens
 
     def forward(self, batch: ForwardBatch) -> torch.Tensor:
-        """Write the new tokens' KV to their slots; return (S, vocab_size) logits on the host, in the model's type.
+        """Write the new tokens' KV to their slots; return (S, vocab_size) logits on the host.
 
         The same bits on every rank. The tensor is the caller's, to change in inference mode.
         """

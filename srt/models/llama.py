@@ -65,7 +65,7 @@ class CausalModel:
         return wanted
 
     def __call__(self, batch: ForwardBatch, attention: PreparedAttention) -> torch.Tensor:
-        """(S, vocab_size) logits in the model's type, the same bits on every rank."""
+        """(S, vocab_size) logits, the same bits on every rank."""
         stream = self._embed(batch.input_ids)  # (T, hidden_size)
         rotation = self._rotary.rotation(batch.positions)
         stream = self._layers(stream, rotation, attention)

@@ -49,7 +49,7 @@ class Sampler:
     def sample(self, logits: torch.Tensor, rows: Sequence[SampleRow]) -> TokenIds:
         """(S,) token ids for `logits` (S, V), which may be changed; S = len(rows).
 
-        They may be in the model's type, and are widened only where that is needed: all of them are many bytes.
+        They may be rounded to the model's type, and are widened only where that is needed: all are many bytes.
         """
         assert len(logits) == len(rows), f"{len(logits)} rows of logits for {len(rows)} requests"
         with torch.inference_mode():

@@ -24,7 +24,16 @@ from srt.env import CACHE_DIR, cache_dir, compiler
 logger = logging.getLogger(__name__)
 
 FOLDER = Path(__file__).parent
-SOURCES = ("attention.cpp", "layers.cpp", "levels.cpp", "pack.cpp", "ranks.cpp", "sampling.cpp", "team.cpp")
+SOURCES = (
+    "attention.cpp",
+    "head.cpp",
+    "layers.cpp",
+    "levels.cpp",
+    "pack.cpp",
+    "ranks.cpp",
+    "sampling.cpp",
+    "team.cpp",
+)
 COMMON_FLAGS = ("-std=c++17", "-O3", "-fopenmp", "-fPIC", "-w")
 THIS_PROCESSOR = ("-march=native",)
 ANY_PROCESSOR = ()  # what the compiler takes for its platform's least: the portable paths

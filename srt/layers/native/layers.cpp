@@ -259,15 +259,3 @@ extern "C" void lockstep_mlp_block(const LayerWeights* layer, const LayerBatch* 
         mlp_block_together(member, *layer, *batch, stream, outputs, false, shared);
     });
 }
-
-extern "C" void lockstep_multiply(const Matrix* matrix, const BFloat16* inputs, int32_t num_rows, BFloat16* outputs,
-                                  int32_t num_threads) {
-    static thread_local std::vector<float> buffer;
-    const int num_inputs = matrix->num_inputs, num_groups = num_inputs / GROUP;
-    float* shared = wants_sums(*matrix) ? grown(buffer, size_t(num_rows) * num_groups) : nullptr;
-    work_together(num_threads, [&](Member& member) {
-        const float* sums =
-            shared ? sum_groups_together(member, inputs, num_inputs, num_rows, num_groups, shared) : nullptr;
-        multiply_together(member, *matrix, inputs, num_inputs, num_rows, sums, outputs, matrix->num_outputs, false);
-    });
-}

@@ -155,7 +155,7 @@ class KernelLibrary:
         self.attention_block = _function(library.lockstep_attention_block, half)
         self.mlp_block = _function(library.lockstep_mlp_block, half)
         self.multiply = _function(
-            library.lockstep_multiply, [POINTER(Matrix), c_void_p, c_int32, c_void_p, c_int32]
+            library.lockstep_logits, [POINTER(Matrix), c_void_p, c_int32, c_void_p, c_int32]
         )
         self.packed_bytes = _function(library.lockstep_packed_bytes, [c_int32] * 4, c_int64)
         self.pack = _function(library.lockstep_pack, [c_void_p, c_int32, c_int32, c_void_p])

@@ -133,7 +133,7 @@ inline void multiply_pairs(const BFloat16* inputs, int64_t stride, int num_rows,
 }
 
 // One row of sums becomes outputs, or is added to them; each is rounded by itself, as if they were two operations.
-inline void finish_row(float* sums, const BFloat16* bias, int count, BFloat16* outputs, bool adds) {
+inline void finish_row(const float* sums, const BFloat16* bias, int count, BFloat16* outputs, bool adds) {
     int column = 0;
     for (; column + LANES <= count; column += LANES) {
         Floats values = load(sums + column);
@@ -149,10 +149,11 @@ inline void finish_row(float* sums, const BFloat16* bias, int count, BFloat16* o
     }
 }
 
-// To be called by every thread of a team. `input_sums` where the matrix wants them.
+// To be called by every thread of a team. `input_sums` where the matrix wants them. `finish(block, row, sums)` is told of
+// each row's sums with a block, once.
+template <typename Finish>
 inline void multiply_together(Member& member, const Matrix& matrix, const BFloat16* inputs, int64_t input_stride,
-                              int num_rows, const float* input_sums, BFloat16* outputs, int64_t output_stride,
-                              bool adds) {
+                              int num_rows, const float* input_sums, const Finish& finish) {
     const int num_parts = (num_rows + PART_ROWS - 1) / PART_ROWS;
     const int num_groups = matrix.num_inputs / GROUP;
     const bool has_sums = wants_sums(matrix);
@@ -169,8 +170,17 @@ inline void multiply_together(Member& member, const Matrix& matrix, const BFloat
                             input_sums + (has_sums ? int64_t(first_row) * num_groups : 0), sums);
         }
         if (!may_write()) return;
-        for (int row = first_row; row < end_row; row++)
-            finish_row(sums + (row - first_row) * BLOCK, matrix.bias ? matrix.bias + block.column : nullptr,
-                       block.count, outputs + row * output_stride + block.column, adds);
+        for (int row = first_row; row < end_row; row++) finish(block, row, sums + (row - first_row) * BLOCK);
     });
+}
+
+// Rounded to bfloat16, or added to what is there.
+inline void multiply_together(Member& member, const Matrix& matrix, const BFloat16* inputs, int64_t input_stride,
+                              int num_rows, const float* input_sums, BFloat16* outputs, int64_t output_stride,
+                              bool adds) {
+    multiply_together(member, matrix, inputs, input_stride, num_rows, input_sums,
+                      [&](const Block& block, int64_t row, const float* sums) {
+                          finish_row(sums, matrix.bias ? matrix.bias + block.column : nullptr, block.count,
+                                     outputs + row * output_stride + block.column, adds);
+                      });
 }

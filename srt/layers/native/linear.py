@@ -42,9 +42,9 @@ class PackedMatrix:
         )
 
     def multiply(self, inputs: torch.Tensor) -> torch.Tensor:
-        """(T, in_features) to (T, out_features). An output's bits do not depend on the rows beside it."""
+        """(T, in_features) to (T, out_features) in float32. Bits do not depend on the rows beside an output."""
         inputs = inputs.contiguous()
-        outputs = inputs.new_empty(inputs.shape[0], self.matrix.num_outputs)
+        outputs = torch.empty(inputs.shape[0], self.matrix.num_outputs, dtype=torch.float32)
         self._library.multiply(
             byref(self.matrix),
             inputs.data_ptr(),
@@ -70,7 +70,7 @@ class NativeLinear:
         self.num_bytes = matrix.num_bytes
 
     def __call__(self, inputs: torch.Tensor) -> torch.Tensor:
-        """(T, in_features) to (T, out_features)."""
+        """(T, in_features) to (T, out_features), in float32: sums as they are."""
         return self._matrix.multiply(inputs)
 
 
@@ -84,14 +84,16 @@ class NativeTable:
 
     def __call__(self, rows: torch.Tensor) -> torch.Tensor:
         """(T,) to (T, hidden_size)."""
+        if self.num_rows == 0:
+            return torch.zeros(len(rows), self._matrix.matrix.num_inputs, dtype=torch.bfloat16)
         return self._matrix.look_up(rows)
 
 
 def fits(weight: Weight) -> bool:
     """Inputs are read in pairs, or in whole groups."""
     if isinstance(weight, QuantizedWeight):
-        return weight.shape[0] > 0 and weight.shape[1] % GROUP == 0
-    return weight.dtype == torch.bfloat16 and weight.shape[1] % 2 == 0 and weight.numel() > 0
+        return weight.shape[1] % GROUP == 0
+    return weight.dtype == torch.bfloat16 and weight.shape[1] % 2 == 0
 
 
 def _stack(weights: Sequence[Weight]) -> list[Weight]:

@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 import torch
 
+from srt.configs.checkpoint import find_model
 from srt.distributed.collectives import TpGroup
 from srt.model_executor.model_runner import ModelRunner
+from srt.tokenizer.load import load_tokenizer, prepare_tokenizer
 from tests.fakes.forward_batches import Slots, Tokens, extend
 from tests.fakes.ranks_in_threads import run_in_threads
 from tests.fakes.real_runner import load_runner
@@ -25,6 +27,12 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "window": ("MistralForCausalLM", {"sliding_window": 7, "head_dim": 8}),
     "qk-norm": ("Qwen3ForCausalLM", {"head_dim": 16}),
 }
+QUESTION = """<|im_start|>system
+You are a helpful AI assistant named SmolLM, trained by Hugging Face<|im_end|>
+<|im_start|>user
+What is the capital of France?<|im_end|>
+<|im_start|>assistant
+"""
 NATIVE = {"dtype": "bfloat16", "attention_backend": "native", "layers": "native"}
 
 
@@ -50,6 +58,19 @@ def test_native_layers_round_no_worse_than_torchs(name: str, tmp_path: Path) -> 
     exact = logits_of(load_runner(tmp_path))
     by_torch = error(logits_of(load_runner(tmp_path, dtype="bfloat16")), exact)
     assert 0 < error(logits_of(load_runner(tmp_path, **NATIVE)), exact) < 1.25 * by_torch
+
+
+def test_what_is_close_in_float32_is_not_made_equal() -> None:
+    """Rounded to bfloat16, two first words of the answer would be equally likely; the lower id begins in French."""
+    path = find_model(None)
+    tokenizer = load_tokenizer(prepare_tokenizer(path))
+    new = tokenizer.encode(QUESTION)
+    runner = load_runner(path, **NATIVE, quantization="stored")
+    slots, sequence, answer = Slots(100), Tokens(), list[int]()
+    while len(answer) < 6:
+        new = [int(runner.forward(extend([(sequence, new)], slots))[0].argmax())]
+        answer += new
+    assert tokenizer.decode(answer) == "The capital of France is Paris"
 
 
 def test_quantised_weights_as_they_are_round_less_than_decoded_ones(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ def library(request: pytest.FixtureRequest) -> KernelLibrary:
     has_bias=st.booleans(),
     seed=st.integers(0, 1000),
 )
-def test_a_product_is_float32s_rounded_and_its_rows_stand_alone(
+def test_a_product_is_float32s_and_its_rows_stand_alone(
     library: KernelLibrary, num_rows: int, num_outputs: int, num_pairs: int, has_bias: bool, seed: int
 ) -> None:
     random = torch.Generator().manual_seed(seed)
@@ -36,7 +36,7 @@ def test_a_product_is_float32s_rounded_and_its_rows_stand_alone(
     matrix = PackedMatrix(library, [weight], bias)
     outputs = matrix.multiply(inputs)
     expected = inputs.double() @ weight.double().T + (0 if bias is None else bias.double())
-    torch.testing.assert_close(outputs.double(), expected, rtol=2**-8, atol=1e-4 * num_pairs)
+    torch.testing.assert_close(outputs.double(), expected, rtol=1e-6, atol=1e-5 * num_pairs)
     assert torch.equal(matrix.multiply(inputs[-1:]), outputs[-1:])
     some = torch.randint(num_outputs, (5,), generator=random)
     assert torch.equal(matrix.look_up(some), weight[some])
@@ -65,7 +65,7 @@ def test_a_product_with_quantised_weights_rounds_no_weight_and_its_rows_stand_al
     matrix = PackedMatrix(library, [weight], None)
     outputs = matrix.multiply(inputs)
     expected = inputs.double() @ dense.double().T
-    torch.testing.assert_close(outputs.double(), expected, rtol=2**-8, atol=1e-4 * num_groups)
+    torch.testing.assert_close(outputs.double(), expected, rtol=1e-6, atol=1e-4 * num_groups)
     for row in range(num_rows):
         assert torch.equal(matrix.multiply(inputs[row : row + 1])[0], outputs[row])
     some = torch.randint(num_outputs, (5,), generator=random)
@@ -88,7 +88,7 @@ def test_parts_in_unlike_formats_are_one_product(library: KernelLibrary) -> None
     assert torch.equal(together.multiply(inputs), torch.cat(apart, dim=1))
     with_bias = PackedMatrix(library, weights, bias).multiply(inputs)
     expected = inputs.double() @ torch.cat([part.double() for part in dense]).T + bias.double()
-    torch.testing.assert_close(with_bias.double(), expected, rtol=2**-8, atol=1e-2)
+    torch.testing.assert_close(with_bias.double(), expected, rtol=1e-6, atol=1e-3)
 
 
 def test_more_threads_than_cores_compute_the_same_bits_again_and_again(library: KernelLibrary) -> None:
