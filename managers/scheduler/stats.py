@@ -109,10 +109,13 @@ class StatsKeeper:
         return self._num_cached_tokens / self._num_prompt_tokens if self._num_prompt_tokens else 0.0
 
     def admitted(self, requests: Sequence[Request], clock: float) -> None:
-        """These left the queue for the first time or again; only their prompts' first admission counts."""
+        """These left the queue for the first time or again; only their prompts' first admission counts.
+
+        A health check's prompt says nothing of what clients find in the cache.
+        """
         self.work.admitted(requests, clock)
         for request in requests:
-            if request.num_retractions == 0:
+            if request.num_retractions == 0 and not request.is_probe:
                 self._num_prompt_tokens += request.prompt_len
                 self._num_cached_tokens += request.num_cached_tokens or 0
 
