@@ -181,6 +181,8 @@ async def test_the_message_speaks_the_clients_language_too() -> None:
         ("echo", True),
         ("audio", {"voice": "v", "format": "wav"}),
         ("lora_path", "adapter"),
+        ("thinking_token_budget", 100),
+        ("use_beam_search", True),
         ("session_params", {"id": "a"}),
         ("return_hidden_states", True),
         ("chat_template", "{{ x }}"),
