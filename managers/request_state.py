@@ -212,19 +212,21 @@ class RequestState:
         self._abort_open_choices()
         self.wake()
 
-    def wake(self) -> None:
-        """Let a waiting caller have what is new: through its sink, or else by waking it."""
+    def wake(self) -> bool:
+        """Let a waiting caller have what is new: through its sink, or else by waking it. Whether its task runs next."""
         waiter = self._waiter
         if waiter is None or waiter.done():
-            return
+            return False
         sink = self._sink
         if sink is None or not self._is_in_the_middle() or not sink.is_ready():
             waiter.set_result(None)
-            return
+            return True
         try:
             sink.push(self._take_news())
         except Exception as error:  # noqa: BLE001 - its caller's, and not of everybody whose tokens came with these
             waiter.set_exception(error)
+            return True
+        return False
 
     # What the caller does.
 

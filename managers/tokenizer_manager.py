@@ -210,7 +210,7 @@ class TokenizerManager:
                 except Exception:
                     # One bad message is one message: every other stream goes on. It may hold text, so it is not shown.
                     logger.exception("a %s could not be handled", type(message).__name__)
-            self._open.wake_callers()
+            await self._open.wake_callers()
 
     async def drain(self, timeout_s: float, *, hurry: asyncio.Event | None = None) -> None:
         """Take nothing new; let what runs finish for `timeout_s`, or until `hurry` is set; then end it."""

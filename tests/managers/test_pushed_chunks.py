@@ -1,14 +1,25 @@
 """The short way of a stream's tokens: pushed where they arrive, instead of waking who waits for them."""
 
 import asyncio
+import itertools
 from dataclasses import dataclass, field
 
 import pytest
 
+from managers.open_requests import PIECES_A_TURN
 from managers.request_state import RequestState
 from srt.engine_client import FinishReason, GenerateChunk
 from srt.errors import RequestFailed
-from tests.managers.front import LENGTH, World, collect_text, new_world, text_batch, until_waiting
+from tests.managers.front import (
+    LENGTH,
+    World,
+    collect_text,
+    last_word,
+    new_world,
+    text_batch,
+    until,
+    until_waiting,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -134,3 +145,42 @@ async def test_what_a_process_that_is_late_finds_together_is_pushed_together_and
         await world.text(request_id, "e", finish=LENGTH)
         assert (await reader, sink.texts) == ("e", ["bcd"])
         assert [state["num_coalesced_chunks"] for state in world.manager.worker_states()] == [2]
+
+
+async def test_a_step_for_many_streams_lets_others_run_in_between_and_nothing_is_lost_or_doubled() -> None:
+    async with new_world() as world:
+        sinks = [Sink() for _ in range(3 * PIECES_A_TURN)]
+        begun = [await begin(world, sink) for sink in sinks]
+        turns, last_turn = [0], asyncio.Event()
+
+        async def somebody_else() -> None:
+            while not last_turn.is_set():
+                turns.append(sum(len(sink.texts) for sink in sinks))
+                await asyncio.sleep(0)
+
+        beside = asyncio.create_task(somebody_else())
+        ids = [request_id for _, request_id, _ in begun]
+        await world.say(text_batch(dict.fromkeys(ids, "b")))
+        await world.say(text_batch(dict.fromkeys(ids, "c"), ends=[last_word(i, LENGTH) for i in ids]))
+        assert await asyncio.gather(*(reader for *_, reader in begun)) == ["c"] * len(ids)
+        last_turn.set()
+        await beside
+        assert [sink.texts for sink in sinks] == [["b"]] * len(ids)
+        assert max(after - before for before, after in itertools.pairwise(turns)) == PIECES_A_TURN
+
+
+async def test_a_front_that_stops_in_the_middle_of_a_step_still_tells_everybody() -> None:
+    world = World()
+    receiving = asyncio.create_task(world.manager.receive_forever())
+    sinks = [Sink() for _ in range(2 * PIECES_A_TURN)]
+    begun = [await begin(world, sink) for sink in sinks]
+    said = text_batch({request_id: "b" for _, request_id, _ in begun})
+    tasks = [asyncio.create_task(world.say(said)), *(reader for *_, reader in begun)]
+    await until(lambda: any(sink.texts for sink in sinks))
+    assert sum(len(sink.texts) for sink in sinks) == PIECES_A_TURN
+    receiving.cancel()
+    await asyncio.wait([receiving])
+    assert [sink.texts for sink in sinks] == [["b"]] * len(sinks)
+    for task in tasks:
+        task.cancel()
+    world.manager.close()
