@@ -7,11 +7,12 @@ from itertools import groupby
 import torch
 
 from srt.layers.native import library as native
+from srt.layers.native.arena import Arena
 from srt.util.quantized_weight import GROUP, QuantizedWeight, Steps, stack
 
-CACHE_LINE = 64
-
 Weight = torch.Tensor | QuantizedWeight
+
+_ARENA = Arena()
 
 
 class PackedMatrix:
@@ -126,7 +127,7 @@ def _pack(library: native.KernelLibrary, weight: Weight) -> torch.Tensor:
     assert fits(weight), f"the kernels do not take this weight of {tuple(weight.shape)}"
     num_outputs, num_inputs = weight.shape
     kind, first_group = _kind(weight), _first_group(weight)
-    packed = _aligned_zeros(library.packed_bytes(kind, num_outputs, num_inputs, first_group))
+    packed = _ARENA.take(library.packed_bytes(kind, num_outputs, num_inputs, first_group))
     if isinstance(weight, torch.Tensor):
         rows = weight.contiguous()
         library.pack(rows.data_ptr(), num_outputs, num_inputs, packed.data_ptr())
@@ -152,10 +153,3 @@ def _contiguous(steps: Steps | None) -> tuple[torch.Tensor | None, torch.Tensor 
 
 def _address(tensor: torch.Tensor | None) -> int | None:
     return None if tensor is None else tensor.data_ptr()
-
-
-def _aligned_zeros(num_bytes: int) -> torch.Tensor:
-    """Vectors that cross no cache line."""
-    whole = torch.zeros(num_bytes + CACHE_LINE, dtype=torch.uint8)
-    start = -whole.data_ptr() % CACHE_LINE
-    return whole[start : start + num_bytes]
