@@ -3,10 +3,10 @@
     .venv/bin/python scripts/bench_frontend.py --streams 16,64,256,1024 --workers 1,2 --step-ms 20
 
 Starts a server with `--load-format mock` for each number of front processes, lets so many streams run at once, and
-prints a row for each point of the sweep: tokens/s, and what they would be if nothing but the steps took time (`ideal`);
-requests a step (`batch`); time to the first token, time per token, tokens per event; processor time per token of the
-front (all processes that serve HTTP), the detokenizer, the scheduler, and this client. Where tokens/s falls behind the
-ideal is the ceiling; TTFT rises first. With `--plot FILE` curves are drawn as SVG.
+prints, in Markdown, a row for each point of the sweep: tokens/s, and what they would be if nothing but the steps took
+time (`ideal`); requests a step (`batch`); time to the first token, time per token, tokens per event; processor time per
+token of the front (all processes that serve HTTP), the detokenizer, the scheduler, and this client. Where tokens/s
+falls behind the ideal is the ceiling; TTFT rises first. With `--plot FILE` curves are drawn as SVG.
 """
 
 import argparse
@@ -29,22 +29,20 @@ from line_plot import LinePlot
 # A step has room for that many: that prompts come in small portions is no limit of the front's.
 PREFILL_TOKENS = 16_384
 WARM_UP = Workload("completions", 4, 8, 32, 16)
+# As docs/performance.md shows them: times in ms, processor time in us a token.
 COLUMNS = {
-    "workers": "{:.0f}",
-    "streams": "{:.0f}",
-    "tokens/s": "{:,.0f}",
-    "ideal": "{:,.0f}",
-    "batch": "{:.1f}",
-    "TTFT p50": "{:,.0f}",
-    "p99": "{:,.0f}",
-    "TPOT p50": "{:.1f}",
-    "p99 ": "{:.1f}",
-    "tok/event": "{:.2f}",
-    "front us": "{:.1f}",
-    "detok us": "{:.1f}",
-    "sched us": "{:.1f}",
-    "client us": "{:.1f}",
-    "errors": "{:.0f}",
+    "front processes": "{workers:.0f}",
+    "streams": "{streams:,.0f}",
+    "tokens/s": "{tokens/s:,.0f}",
+    "ideal": "{ideal:,.0f}",
+    "batch": "{batch:,.1f}",
+    "TTFT p50, p99": "{TTFT p50:,.0f}, {TTFT p99:,.0f}",
+    "TPOT p50, p99": "{TPOT p50:.1f}, {TPOT p99:.1f}",
+    "tokens an event": "{tok/event:.2f}",
+    "front": "{front us:.1f}",
+    "detokenizer": "{detok us:.1f}",
+    "scheduler": "{sched us:.1f}",
+    "client": "{client us:.1f}",
 }
 ROLES = ("front", "detok", "sched")
 
@@ -90,9 +88,9 @@ def measure(
         "ideal": 1000 * num_streams / options.step_ms if options.step_ms else float("nan"),
         "batch": num_tokens / max(turns, 1),
         "TTFT p50": run["ttft_ms"].get("p50", float("nan")),
-        "p99": run["ttft_ms"].get("p99", float("nan")),
+        "TTFT p99": run["ttft_ms"].get("p99", float("nan")),
         "TPOT p50": run["tpot_ms"].get("p50", float("nan")),
-        "p99 ": run["tpot_ms"].get("p99", float("nan")),
+        "TPOT p99": run["tpot_ms"].get("p99", float("nan")),
         "tok/event": run["tokens_per_event"] or float("nan"),
         "client us": 1e6 * own_cpu / num_tokens,
         "errors": run["num_errors"],
@@ -114,22 +112,19 @@ def role_of(title: str) -> str:
     return "front" if "launch_server" in title or "tokenizer_worker" in title else "other"
 
 
-def render_rows(rows: Sequence[dict[str, float]]) -> str:
-    """The table; times are in milliseconds, processor time in microseconds per token."""
-    cells = [list(COLUMNS)] + [[shape.format(row[name]) for name, shape in COLUMNS.items()] for row in rows]
-    widths = [max(len(line[column]) for line in cells) for column in range(len(COLUMNS))]
-    return "\n".join(
-        "  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)) for line in cells
-    )
+def render_rows(rows: Sequence[Mapping[str, float]]) -> str:
+    """The table, in Markdown."""
+    cells = [list(COLUMNS), ["--:"] * len(COLUMNS)]
+    cells += [[shape.format_map(row) for shape in COLUMNS.values()] for row in rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in cells)
 
 
 def plots(rows: Sequence[dict[str, float]]) -> Mapping[str, LinePlot]:
     """Over the number of streams, a curve for each number of front processes; by the end of a file's name."""
-    drawn = {"rate": "tokens/s", "ttft": "TTFT p50", "merged": "tok/event"}
-    titles = {
-        "tokens/s": "Tokens a second",
-        "TTFT p50": "Time to the first token, p50, ms",
-        "tok/event": "Tokens an event",
+    drawn = {
+        "rate": ("tokens/s", "Tokens a second"),
+        "ttft": ("TTFT p50", "Time to the first token, p50, ms"),
+        "merged": ("tok/event", "Tokens an event"),
     }
     by_workers: dict[str, list[dict[str, float]]] = {}
     for row in rows:
@@ -137,13 +132,13 @@ def plots(rows: Sequence[dict[str, float]]) -> Mapping[str, LinePlot]:
         by_workers.setdefault(name, []).append(row)
     return {
         ending: LinePlot(
-            title=titles[column],
+            title=title,
             x_label="streams",
             y_label="",
             curves={name: [(row["streams"], row[column]) for row in own] for name, own in by_workers.items()},
             log_x=True,
         )
-        for ending, column in drawn.items()
+        for ending, (column, title) in drawn.items()
     }
 
 

@@ -1,19 +1,23 @@
 """How a server's processes share the work of a few connections that stay open, like those of a proxy.
 
-Each connection streams one answer after another. Shown is the processor time of every process of the server meanwhile:
+    .venv/bin/python scripts/bench_workers.py --workers 1,2,4
 
-    python -m launch_server --tokenizer-worker-num 2 & python scripts/bench_workers.py --server-pid $!
+Starts a server with `--load-format mock` for each number of processes that serve HTTP. Each connection streams one
+answer after another. Prints, in Markdown, the processor time of every process meanwhile: seconds, and us a token.
 """
 
 import argparse
 import http.client
 import json
+import sys
 import threading
 import time
-import urllib.parse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-import psutil
+from bench_figures import cpu_seconds
+from bench_server import OwnServer, own_server
+
+COLUMNS = {"main": "launch_server", "each HTTP process": "tokenizer_worker", "detokenizer": "detokenizer"}
 
 
 def stream_answers(host: str, port: int, num_requests: int, num_tokens: int) -> None:
@@ -33,39 +37,62 @@ def stream_answers(host: str, port: int, num_requests: int, num_tokens: int) -> 
     connection.close()
 
 
-def cpu_seconds(processes: Sequence[psutil.Process]) -> list[float]:
-    """User and system time of each so far."""
-    return [sum(process.cpu_times()[:2]) for process in processes]
-
-
-def main() -> None:
-    """Work, then say who has done it."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--base-url", default="http://127.0.0.1:30000")
-    parser.add_argument("--server-pid", type=int, required=True)
-    parser.add_argument("--connections", type=int, default=16)
-    parser.add_argument("--requests", type=int, default=20, help="Of each connection, one behind the other.")
-    parser.add_argument("--tokens", type=int, default=64, help="Of each answer.")
-    options = parser.parse_args()
-    url = urllib.parse.urlsplit(options.base_url)
-    server = psutil.Process(options.server_pid)
-    processes = [server, *server.children(recursive=True)]
-    work = (url.hostname or "127.0.0.1", url.port or 80, options.requests, options.tokens)
+def measure(server: OwnServer, options: argparse.Namespace) -> dict[str, float]:
+    """Seconds of each process, by its title."""
+    work = (server.host, server.port, options.requests, options.tokens)
     threads = [threading.Thread(target=stream_answers, args=work) for _ in range(options.connections)]
-    before, start = cpu_seconds(processes), time.monotonic()
+    before, start = cpu_seconds(server.pid), time.monotonic()
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    used = [after - earlier for earlier, after in zip(before, cpu_seconds(processes), strict=True)]
+    used = {name: after - before.get(name, 0.0) for name, after in cpu_seconds(server.pid).items()}
     num_tokens = options.connections * options.requests * options.tokens
-    print(f"{num_tokens:,} tokens over {options.connections} connections in {time.monotonic() - start:.1f} s")
-    for process, seconds in zip(processes, used, strict=True):
-        print(
-            f"{seconds:8.2f} s  {1e6 * seconds / num_tokens:6.1f} us a token  {' '.join(process.cmdline())[:60]}"
-        )
+    say = f"{num_tokens:,} tokens over {options.connections} connections in {time.monotonic() - start:.1f} s"
+    print(say, file=sys.stderr)
+    return used
+
+
+def cells(used: Mapping[str, float], num_tokens: int) -> list[str]:
+    """One for each of `COLUMNS`."""
+    found = []
+    for title in COLUMNS.values():
+        seconds = sorted((spent for name, spent in used.items() if title in name), reverse=True)
+        each = ", ".join(f"{spent:.2f}" for spent in seconds)
+        share = ", ".join(f"{1e6 * spent / num_tokens:.0f}" for spent in seconds)
+        found.append(f"{each} ({share})" if seconds else "")
+    return found
+
+
+def parse_options(argv: Sequence[str] | None) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--workers", type=lambda text: [int(part) for part in text.split(",")], default=[1, 2, 4]
+    )
+    parser.add_argument("--step-ms", type=float, default=5.0)
+    parser.add_argument("--connections", type=int, default=16)
+    parser.add_argument("--requests", type=int, default=20, help="Of each connection, one behind the other.")
+    parser.add_argument("--tokens", type=int, default=64, help="Of each answer.")
+    return parser.parse_args(argv)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Work, then say who has done it."""
+    options = parse_options(argv)
+    num_tokens = options.connections * options.requests * options.tokens
+    rows = []
+    for num_workers in options.workers:
+        flags = [
+            *("--load-format", "mock", "--mock-step-ms", str(options.step_ms), "--log-level", "warning"),
+            *("--tokenizer-worker-num", str(num_workers)),
+        ]
+        with own_server(flags) as server:
+            rows.append([str(num_workers), *cells(measure(server, options), num_tokens)])
+    print(f"| `--tokenizer-worker-num` | {' | '.join(COLUMNS)} |\n|--:|{'---|' * len(COLUMNS)}")
+    print("\n".join(f"| {' | '.join(row)} |" for row in rows))
 
 
 if __name__ == "__main__":

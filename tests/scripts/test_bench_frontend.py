@@ -2,6 +2,15 @@ import pytest
 
 from bench_frontend import COLUMNS, parse_options, plots, render_rows, role_of
 
+ROW = dict.fromkeys(
+    [
+        *("workers", "streams", "tokens/s", "ideal", "batch", "tok/event"),
+        *("TTFT p50", "TTFT p99", "TPOT p50", "TPOT p99"),
+        *("front us", "detok us", "sched us", "client us"),
+    ],
+    1.5,
+)
+
 
 @pytest.mark.parametrize(
     ("title", "role"),
@@ -18,9 +27,9 @@ def test_each_process_has_its_column(title: str, role: str) -> None:
 
 
 def test_a_row_has_a_cell_under_each_heading() -> None:
-    heading, cells = render_rows([dict.fromkeys(COLUMNS, 1.5)]).splitlines()
-    assert len(heading) == len(cells)
-    assert len(cells.split()) == len(COLUMNS)
+    heading, rule, cells = render_rows([ROW]).splitlines()
+    assert [line.count("|") for line in (heading, rule, cells)] == [len(COLUMNS) + 1] * 3
+    assert "| 1.5, 1.5 |" in cells
 
 
 def test_sweeps_are_lists_of_numbers() -> None:
@@ -30,7 +39,7 @@ def test_sweeps_are_lists_of_numbers() -> None:
 
 def test_each_number_of_front_processes_has_a_curve() -> None:
     rows = [
-        dict.fromkeys(COLUMNS, 1.0) | {"workers": float(workers), "streams": float(streams)}
+        dict.fromkeys(ROW, 1.0) | {"workers": float(workers), "streams": float(streams)}
         for workers in (1, 2)
         for streams in (16, 64)
     ]
