@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import psutil
 import pytest
 
-from tests.e2e.server_process import ServerProcess
+from tests.e2e.server_process import ServerProcess, stand_still
 
 MOCK = ("--load-format", "mock", "--mock-step-ms", "20")
 WATCHED = (*MOCK, "--watchdog-timeout", "2")
@@ -14,9 +14,15 @@ LONG = {"model": "m", "prompt": "Once", "max_tokens": 3000, "stream": True}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("victim", ["scheduler_TP0", "detokenizer", "tokenizer_worker_1"])
-def test_whoever_hangs_is_named_and_the_server_ends_with_a_code(victim: str) -> None:
-    with ServerProcess(*WATCHED, "--tokenizer-worker-num", "2") as server:
+@pytest.mark.parametrize(
+    ("victim", "flags"),
+    [
+        *((victim, ()) for victim in ("scheduler_TP0", "detokenizer", "tokenizer_worker_1")),
+        ("data_parallel_controller", ("--dp-size", "2")),
+    ],
+)
+def test_whoever_hangs_is_named_and_the_server_ends_with_a_code(victim: str, flags: tuple[str, ...]) -> None:
+    with ServerProcess(*WATCHED, "--tokenizer-worker-num", "2", *flags) as server:
         tree = server.tree()
         server.child(victim).suspend()
         assert server.wait(timeout_s=30) == 1
@@ -26,6 +32,20 @@ def test_whoever_hangs_is_named_and_the_server_ends_with_a_code(victim: str) -> 
         log = server.log()
         assert f"the server ends: no sign of life from {victim}" in log
         assert "state: stopped" in log
+
+
+@pytest.mark.slow
+def test_a_main_process_that_stands_still_longer_than_the_limit_gives_nobody_up_when_it_goes_on() -> None:
+    with ServerProcess(*WATCHED, "--tokenizer-worker-num", "2") as server:
+        body = {**LONG, "max_tokens": 300, "ignore_eos": True}
+        with server.http.stream("POST", "/v1/completions", json=body, timeout=60) as response:
+            lines = response.iter_lines()
+            next(lines)
+            stand_still(server.tree()[0], seconds=4.0)
+            rest = [line for line in lines if line]
+        assert '"length"' in rest[-2]
+        assert server.get("/health") == {"status": "ok"}
+        assert server.generate("a", max_new_tokens=2)
 
 
 def test_a_hung_scheduler_is_seen_by_health_and_ends_streams_with_an_error() -> None:
