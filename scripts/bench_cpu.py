@@ -14,7 +14,7 @@ import torch
 from mem_cache.kv_pool import KVPool
 from srt.layers.attention import native, torch_native
 from srt.layers.attention.backend import AttentionShape
-from srt.layers.native.linear import NativeLinear, PackedMatrix, Weight
+from srt.layers.native.linear import PackedMatrix, Weight
 from srt.layers.native.load import kernels
 from srt.layers.quantization.unquantized import prepare_plain
 from tests.fakes.forward_batches import Slots, Tokens, extend
@@ -102,8 +102,8 @@ def _linears(num_outputs: int, num_inputs: int) -> dict[str, Callable[[torch.Ten
     """A product in every way."""
     random = torch.Generator().manual_seed(0)
 
-    def native_linear(weight: Weight) -> NativeLinear:
-        return NativeLinear(PackedMatrix(kernels(), [weight], None))
+    def native_linear(weight: Weight) -> Callable[[torch.Tensor], torch.Tensor]:
+        return PackedMatrix(kernels(), [weight], None).multiply
 
     ways: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
         "oneDNN": prepare_plain(_dense(num_outputs, num_inputs), None),

@@ -21,7 +21,7 @@ from srt.distributed.collectives import LoneGroup
 from srt.distributed.rank import ALONE
 from srt.forward_batch import ForwardBatch
 from srt.layers.attention import native
-from srt.layers.native.linear import NativeLinear, PackedMatrix
+from srt.layers.native.linear import PackedMatrix
 from srt.layers.native.load import kernels
 from srt.model_executor.model_runner import ModelRunner
 from srt.models.decoder import attention_shape
@@ -83,21 +83,30 @@ def in_turns(calls: Calls, clock: Clock) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class Step:
-    """Rows with so many tokens in the cache, and so many new ones."""
+    """Rows with so many tokens in the cache, and so many new ones. In a group, rows share their first tokens."""
 
     name: str
     num_rows: int
     num_before: int
     num_new: int
+    num_shared: int = 0
+    num_groups: int = 1
 
     def batch(self) -> ForwardBatch:
         """Random tokens in neighbouring slots."""
         slots = Slots(NUM_SLOTS - 1)
         slots.free_pages.sort(reverse=True)
-        sequences = [Tokens() for _ in range(self.num_rows)]
-        if self.num_before:
+        groups = [Tokens() for _ in range(self.num_groups)]
+        if self.num_shared:
+            for group in groups:
+                extend([(group, [0] * self.num_shared)], slots)
+        sequences = [
+            Tokens([0] * self.num_shared, groups[row % self.num_groups].slots[:])
+            for row in range(self.num_rows)
+        ]
+        if self.num_before > self.num_shared:
             for sequence in sequences:
-                extend([(sequence, [0] * self.num_before)], slots)
+                extend([(sequence, [0] * (self.num_before - self.num_shared))], slots)
         ids = torch.randint(0, 1000, (self.num_new,)).tolist()
         return extend([(sequence, ids) for sequence in sequences], slots)
 
@@ -106,6 +115,8 @@ STEPS = (
     Step("decode of 1 with 200", 1, 200, 1),
     Step("decode of 8 with 320", 8, 320, 1),
     Step("decode of 32 with 320", 32, 320, 1),
+    Step("decode of 16, each 2 share 1,000 of 1,100", 16, 1100, 1, num_shared=1000, num_groups=8),
+    Step("decode of 16, each 8 share 1,000 of 1,100", 16, 1100, 1, num_shared=1000, num_groups=2),
     Step("prefill of 256", 1, 0, 256),
 )
 
@@ -207,16 +218,17 @@ def step_parts(config: ModelConfig, step: Step) -> dict[str, Callable[[], object
         parts[name] = _multiply_each(linears, inputs)
     head = _linear(config.vocab_size, hidden)
     sampled = torch.randn(batch.num_rows, hidden).bfloat16()
-    parts["head"] = lambda: head(sampled)
+    parts["head"] = lambda: head.multiply(sampled)
+    parts["head, greedy"] = lambda: head.multiply_some(sampled, 0)
     return parts
 
 
-def _linear(num_outputs: int, num_inputs: int) -> NativeLinear:
-    return NativeLinear(PackedMatrix(kernels(), [torch.randn(num_outputs, num_inputs).bfloat16()], None))
+def _linear(num_outputs: int, num_inputs: int) -> PackedMatrix:
+    return PackedMatrix(kernels(), [torch.randn(num_outputs, num_inputs).bfloat16()], None)
 
 
-def _multiply_each(linears: list[NativeLinear], inputs: torch.Tensor) -> Callable[[], object]:
-    return lambda: [linear(inputs) for linear in linears]
+def _multiply_each(linears: list[PackedMatrix], inputs: torch.Tensor) -> Callable[[], object]:
+    return lambda: [linear.multiply(inputs) for linear in linears]
 
 
 if __name__ == "__main__":

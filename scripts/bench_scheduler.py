@@ -23,7 +23,7 @@ from managers.process import keep_out_of_garbage_collection
 from managers.scheduler.build import SchedulerSettings, build_scheduler
 from managers.scheduler.priorities import NO_PRIORITIES, PriorityRules
 from managers.scheduler.scheduler import Scheduler
-from srt.forward_batch import ForwardBatch
+from srt.forward_batch import ForwardBatch, Prediction
 from srt.sampling.batch_params import SampleRow
 from srt.sampling.params import SamplingParams
 from tests.fakes.tokenizer import ByteTokenizer
@@ -93,10 +93,11 @@ class FreeRunner:
 
     def __init__(self, most_rows: int) -> None:
         self._logits = torch.zeros(most_rows, 1)
+        self._likeliest = torch.ones(most_rows, dtype=torch.int64)
 
-    def forward(self, batch: ForwardBatch) -> torch.Tensor:
-        """At once."""
-        return self._logits[: len(batch.logit_rows)]
+    def forward(self, batch: ForwardBatch) -> Prediction:
+        """At once. Every token is token 1."""
+        return Prediction(self._logits[: len(batch.logit_rows)], self._likeliest[: len(batch.greedy_rows)])
 
 
 class FreeSampler:

@@ -30,15 +30,16 @@ class Row(NamedTuple):
 class Batch:
     """One step's work. `starts` are the positions of the rows' first new tokens.
 
-    `sampling` are the rows, by index, that get a token, in the order of the logits; `telling` are the places in it
-    of those that want to know its logprob. `prompt_spans` are rows, by index, that want to know about the prompt, and
-    the positions whose logits tell them.
+    `sampling` are the rows, by index, that get a token: first those with logits, in their order, then `num_greedy` that
+    take the likeliest. `telling` are the places in it of those that want to know its logprob. `prompt_spans` are rows,
+    by index, that want to know about the prompt, and the positions whose logits tell them.
     """
 
     rows: list[Row]
     starts: list[int]
     num_decode_rows: int
     sampling: list[int]
+    num_greedy: int = 0
     telling: list[int] = field(default_factory=list)
     prompt_spans: list[tuple[int, range]] = field(default_factory=list)
 
@@ -49,6 +50,7 @@ class Batch:
         ordered = decode + [row for row in rows if row.num_tokens != 1]
         starts: list[int] = []
         sampling: list[int] = []
+        greedy: list[int] = []
         telling: list[int] = []
         prompt_spans: list[tuple[int, range]] = []
         for index, (request, num_tokens) in enumerate(ordered):
@@ -60,9 +62,9 @@ class Batch:
                 if samples:
                     telling.append(len(sampling))
             if samples:
-                sampling.append(index)
+                (greedy if request.is_greedy else sampling).append(index)
             request.begin_step(num_tokens, samples=samples)
-        return Batch(ordered, starts, len(decode), sampling, telling, prompt_spans)
+        return Batch(ordered, starts, len(decode), sampling + greedy, len(greedy), telling, prompt_spans)
 
     @property
     def num_tokens(self) -> int:
@@ -90,7 +92,8 @@ class Batch:
             row_starts=tensor(row_starts),
             seq_lens=tensor(seq_lens.astype(np.int32)),
             slot_table=tensor(slot_table),
-            logit_rows=tensor(ends),
+            logit_rows=tensor(ends[: self._num_drawn]),
+            greedy_rows=tensor(ends[self._num_drawn :]),
             num_decode_rows=self.num_decode_rows,
             row_lens_host=tuple(lens.tolist()),
             seq_lens_host=tuple(seq_lens.tolist()),
@@ -98,11 +101,15 @@ class Batch:
         )
 
     def sample_rows(self) -> list[SampleRow]:
-        """What the sampler reads, one for each of `sampling`."""
+        """What the sampler reads, one for each of `sampling` with logits."""
         return [
             _sample_row(self.rows[index].request, self.starts[index] + self.rows[index].num_tokens)
-            for index in self.sampling
+            for index in self.sampling[: self._num_drawn]
         ]
+
+    @property
+    def _num_drawn(self) -> int:
+        return len(self.sampling) - self.num_greedy
 
     def _input_ids(self) -> npt.NDArray[np.int64]:
         num_decode = self.num_decode_rows

@@ -8,16 +8,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Protocol
 
-import torch
-
-from srt.forward_batch import ForwardBatch, Runner
+from srt.forward_batch import ForwardBatch, Prediction, Runner
 
 
 class ForwardPass(Protocol):
     """A pass that may still be running."""
 
-    def result(self) -> torch.Tensor:
-        """Its logits, (S, vocab_size); waits for them, and raises what the pass raised."""
+    def result(self) -> Prediction:
+        """What it says; waits for that, and raises what the pass raised."""
         ...
 
 
@@ -33,11 +31,11 @@ class ForwardStarter(Protocol):
 class Done:
     """ForwardPass that has ended."""
 
-    logits: torch.Tensor
+    prediction: Prediction
 
-    def result(self) -> torch.Tensor:
+    def result(self) -> Prediction:
         """At once."""
-        return self.logits
+        return self.prediction
 
 
 class HereAndNow:

@@ -84,6 +84,7 @@ class RequestIntake:
             stop_strings=self._stop_strings(message, prompt_ids) if sampling.stop else None,
             banned_ids=rules.banned_ids(),
             grammar=grammar,
+            is_greedy=_takes_the_likeliest(message, rules),
             logprobs=None if message.logprobs is None else LogprobKeeper(message.logprobs, prompt_ids),
             is_probe=message.is_probe,
         )
@@ -119,3 +120,9 @@ class RequestIntake:
             tail_of(prompt_ids),
             skip_special_tokens=message.sampling.skip_special_tokens,
         )
+
+
+def _takes_the_likeliest(message: TokenizedRequest, rules: FinishRules) -> bool:
+    sampling = message.sampling
+    is_bent = sampling.has_penalties or bool(sampling.logit_bias) or rules.banned_ids() is not None
+    return sampling.is_greedy and not is_bent and message.grammar is None and message.logprobs is None

@@ -94,6 +94,7 @@ class Request:
     stop_strings: StopStrings | None = None
     banned_ids: npt.NDArray[np.int64] | None = None  # before min_new_tokens
     grammar: AnswerGrammar | None = None
+    is_greedy: bool = False  # it takes the likeliest tokens as the model has them, and asks for nothing else
     priority: int = 0  # higher is more urgent
     logprobs: LogprobKeeper | None = None  # for those few that want to know
     is_probe: bool = False  # a health check of one token, for which a place is kept

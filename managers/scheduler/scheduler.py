@@ -223,12 +223,12 @@ class Scheduler:
         return InFlight(turn, turn.batch, forward, reader)
 
     def _grow(self, flight: InFlight) -> npt.NDArray[np.int64]:
-        """Wait for the logits, sample; the requests have their tokens then."""
-        logits = flight.forward.result()
+        """Wait for what the model says, sample; the requests have their tokens then."""
+        logits, likeliest = flight.forward.result()
         self._teller.keep(flight.batch, logits)
-        token_ids = np.empty(0, np.int64)
-        if flight.batch.sampling:
-            token_ids = self._sampler.sample(logits, flight.batch.sample_rows())
+        token_ids: npt.NDArray[np.int64] = likeliest.numpy()
+        if rows := flight.batch.sample_rows():
+            token_ids = np.concatenate([self._sampler.sample(logits, rows), token_ids])
         self._results.grow(flight.batch, token_ids)
         return token_ids
 

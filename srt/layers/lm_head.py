@@ -1,49 +1,104 @@
-"""`LmHead`: hidden states to logits, only for the tokens whose next token is wanted.
+"""`LmHead`: hidden states to logits, or to the likeliest token, only for the tokens whose next token is wanted.
 
 Next on the request's path: srt/sampling/sampler.py
 """
+
+from typing import NamedTuple, Protocol
 
 import torch
 import torch.nn.functional as F  # noqa: N812
 
 from srt.distributed.collectives import TpGroup
-from srt.forward_batch import ForwardBatch, LogitReader
+from srt.forward_batch import ForwardBatch, LogitReader, Prediction
 from srt.layers.quantization.method import PreparedLinear
+from srt.sampling.likeliest import find_likeliest
 from srt.util.math import ceil_div
 
 # Of those that are only looked at: so many logits at once, 16 MB in float32.
 LOGITS_PER_SLICE = 2**22
 
 
+class HeadOutput(NamedTuple):
+    """Of one rank's range of the vocabulary: the logits of some rows, and of others what is greatest in it."""
+
+    logits: torch.Tensor  # (L, range)
+    greatest: torch.Tensor  # (G,) float32, no NaN
+    places: torch.Tensor  # (G,) int64, of the first that is as great; 0 if it is -inf
+
+
+class PreparedHead(Protocol):
+    """A head's weight in the form that its product wants."""
+
+    num_bytes: int
+
+    def __call__(self, hidden: torch.Tensor, num_logit_rows: int) -> HeadOutput:
+        """Of (L + G, hidden_size), L the number of those whose logits are wanted; they come first."""
+        ...
+
+
+class PlainHead:
+    """PreparedHead that computes all logits."""
+
+    def __init__(self, product: PreparedLinear) -> None:
+        self._product = product
+        self.num_bytes = product.num_bytes
+
+    def __call__(self, hidden: torch.Tensor, num_logit_rows: int) -> HeadOutput:
+        """See PreparedHead."""
+        logits = self._product(hidden)
+        among = logits[num_logit_rows:]
+        if logits.shape[1] == 0:  # a rank that the vocabulary did not reach
+            among = among.new_full((len(among), 1), -torch.inf)
+        return HeadOutput(logits[:num_logit_rows], *find_likeliest(among))
+
+
 class LmHead:
-    """Each rank computes the logits of its range of the vocabulary, and all get all of them, bit for bit the same.
+    """Each rank computes its range of the vocabulary, and all get the same, bit for bit.
 
     Ranges have the same length on every rank: what lies beyond the vocabulary is zero, and cut off again.
     """
 
-    def __init__(self, product: PreparedLinear, vocab_size: int, group: TpGroup) -> None:
-        self._product = product
+    def __init__(self, head: PreparedHead, vocab_size: int, group: TpGroup) -> None:
+        self._head = head
         self._vocab_size = vocab_size
         self._num_own = ceil_div(vocab_size, group.rank.size)
         self._group = group
-        self.num_bytes = product.num_bytes
+        self.num_bytes = head.num_bytes
 
-    def __call__(self, hidden: torch.Tensor, batch: ForwardBatch) -> torch.Tensor:
-        """(T, hidden_size) to (S, vocab_size): float32 of the native kernels, the model's type of torch."""
+    def __call__(self, hidden: torch.Tensor, batch: ForwardBatch) -> Prediction:
+        """From (T, hidden_size). Logits are float32 of the native kernels, in the model's type of torch."""
         if batch.also_reads is not None:
             self._let_read(hidden, batch.also_reads)
-        return self._logits(hidden, batch.logit_rows)
+        rows = torch.cat([batch.logit_rows, batch.greedy_rows])
+        return self._predict(hidden[rows], len(batch.logit_rows))
 
     def _let_read(self, hidden: torch.Tensor, reader: LogitReader) -> None:
         rows = reader.rows.to(hidden.device)
         num_rows = max(LOGITS_PER_SLICE // self._vocab_size, 1)
         for start in range(0, rows.shape[0], num_rows):
-            reader.read(self._logits(hidden, rows[start : start + num_rows]))
+            part = hidden[rows[start : start + num_rows]]
+            reader.read(self._predict(part, len(part)).logits)
 
-    def _logits(self, hidden: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
-        if rows.shape[0] == 0:
-            return hidden.new_empty(0, self._vocab_size)
-        own_logits = self._product(hidden[rows])
-        if own_logits.shape[1] < self._num_own:
-            own_logits = F.pad(own_logits, (0, self._num_own - own_logits.shape[1]))
-        return self._group.all_gather_columns(own_logits)[:, : self._vocab_size]
+    def _predict(self, hidden: torch.Tensor, num_logit_rows: int) -> Prediction:
+        if len(hidden) == 0:
+            return Prediction(hidden.new_empty(0, self._vocab_size), hidden.new_empty(0, dtype=torch.int64))
+        own = self._head(hidden, num_logit_rows)
+        return Prediction(self._all_logits(own.logits), self._likeliest(own))
+
+    def _all_logits(self, logits: torch.Tensor) -> torch.Tensor:
+        if logits.shape[1] < self._num_own:
+            logits = F.pad(logits, (0, self._num_own - logits.shape[1]))
+        if len(logits) > 0:
+            logits = self._group.all_gather_columns(logits)
+        return logits[:, : self._vocab_size]
+
+    def _likeliest(self, own: HeadOutput) -> torch.Tensor:
+        """Of all ranks: the first of equals, for their ranges are in order."""
+        rank, num_rows = self._group.rank, len(own.places)
+        if rank.size == 1 or num_rows == 0:
+            return own.places
+        token_ids = (own.places + rank.rank * self._num_own).int()
+        pairs = torch.stack([own.greatest.view(torch.int32), token_ids], dim=1)
+        everyones = self._group.all_gather_columns(pairs).view(num_rows, rank.size, 2)
+        best = everyones[:, :, 0].contiguous().view(torch.float32).argmax(dim=1, keepdim=True)
+        return everyones[:, :, 1].gather(1, best).squeeze(1).long()

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from srt.forward_batch import ForwardBatch
+from srt.forward_batch import ForwardBatch, Prediction
 from srt.model_executor.model_runner import RunnerStats
 from srt.sampling.batch_params import SampleRow
 from srt.sampling.sampler import Sampler
@@ -57,27 +57,32 @@ class MockModel:
         """Nothing takes any memory."""
         return RunnerStats(weight_bytes=0, kv_bytes=0, num_tokens=self._capacity)
 
-    def forward(self, batch: ForwardBatch) -> torch.Tensor:
-        """Logits that are all the same, which `sample` knows to ignore."""
+    def forward(self, batch: ForwardBatch) -> Prediction:
+        """Next tokens; logits that are all the same, which `sample` knows to ignore."""
         if self._step_s:
             self._sleep(self._step_s)
         if batch.also_reads is not None:
             num_rows = len(batch.also_reads.rows)
             for start in range(0, num_rows, ROWS_READ_AT_ONCE):
                 batch.also_reads.read(self._flat(min(ROWS_READ_AT_ONCE, num_rows - start)))
-        rows = batch.logit_rows.numpy()
-        mixed = batch.input_ids.numpy()[rows] * 2654435761 + batch.positions.numpy()[rows] * 40503
-        self._next_ids = self._words[(mixed >> 7) % len(self._words)]
-        return self._flat(len(rows))
+        self._next_ids = self._words_after(batch, batch.logit_rows)
+        likeliest = torch.from_numpy(self._words_after(batch, batch.greedy_rows))
+        return Prediction(self._flat(len(self._next_ids)), likeliest)
 
     def sample(self, logits: torch.Tensor, rows: Sequence[SampleRow]) -> npt.NDArray[np.int64]:
-        """The next token of each row of the last `forward`."""
+        """The next token of each row of the last `forward` that has logits."""
         assert len(rows) == len(self._next_ids), "rows of another step"
         token_ids = self._next_ids.copy()
         for index, row in enumerate(rows):
             if not _is_plain(row):
                 token_ids[index] = self._sampler.sample(self._real_logits(row, token_ids[index]), [row])[0]
         return token_ids
+
+    def _words_after(self, batch: ForwardBatch, rows: torch.Tensor) -> npt.NDArray[np.int64]:
+        at = rows.numpy()
+        mixed = batch.input_ids.numpy()[at] * 2654435761 + batch.positions.numpy()[at] * 40503
+        words: npt.NDArray[np.int64] = self._words[(mixed >> 7) % len(self._words)]
+        return words
 
     def _flat(self, num_rows: int) -> torch.Tensor:
         """Logits without memory: one number, seen `num_rows` by `vocab_size` times."""

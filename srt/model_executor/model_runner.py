@@ -1,6 +1,6 @@
 """One rank's model: load it, size its KV memory, run a ForwardBatch.
 
-Batches come from the host and logits go back there; where the model runs is this file's business.
+Batches come from the host and what they predict goes back there; where the model runs is this file's business.
 
 Next on the request's path: srt/models/llama.py
 """
@@ -18,7 +18,7 @@ from srt.distributed.collectives import TpGroup
 from srt.distributed.neighbours import NO_NEIGHBOURS, Neighbours
 from srt.distributed.rank import RankInfo
 from srt.errors import StartupError
-from srt.forward_batch import ForwardBatch
+from srt.forward_batch import ForwardBatch, Prediction
 from srt.layers.attention.backend import AttentionBackend
 from srt.layers.attention.registry import make_attention_backend
 from srt.layers.native.load import kernels
@@ -151,15 +151,16 @@ class ModelRunner:
         logger.info("KV cache: %d tokens, %.2f GiB", self._num_tokens, self._pool.num_bytes / 2**30)
         return self._num_tokens
 
-    def forward(self, batch: ForwardBatch) -> torch.Tensor:
-        """Write the new tokens' KV to their slots; return (S, vocab_size) logits on the host.
+    def forward(self, batch: ForwardBatch) -> Prediction:
+        """Write the new tokens' KV to their slots; say what comes next, on the host.
 
-        The same bits on every rank. The tensor is the caller's, to change in inference mode.
+        The same bits on every rank. The tensors are the caller's, to change in inference mode.
         """
         assert self._attention is not None, "size_pool comes before forward"
         with torch.inference_mode():
             on_device = _move(batch, self._plan.device)
-            return self._model(on_device, self._attention.prepare(on_device)).to("cpu")
+            logits, likeliest = self._model(on_device, self._attention.prepare(on_device))
+            return Prediction(logits.to("cpu"), likeliest.to("cpu"))
 
     def stats(self) -> RunnerStats:
         """Sizes now."""
@@ -180,4 +181,5 @@ def _move(batch: ForwardBatch, device: str) -> ForwardBatch:
         seq_lens=batch.seq_lens.to(device),
         slot_table=batch.slot_table.to(device),
         logit_rows=batch.logit_rows.to(device),
+        greedy_rows=batch.greedy_rows.to(device),
     )

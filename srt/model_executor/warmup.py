@@ -21,6 +21,7 @@ def _batch_of_one(*, num_new: int, num_before: int) -> ForwardBatch:
         seq_lens=torch.tensor([seq_len], dtype=torch.int32),
         slot_table=torch.zeros(1, seq_len, dtype=torch.int32),
         logit_rows=torch.tensor([num_new - 1]),
+        greedy_rows=torch.tensor([num_new - 1]),
         num_decode_rows=1 if num_new == 1 else 0,
         row_lens_host=(num_new,),
         seq_lens_host=(seq_len,),

@@ -9,14 +9,13 @@ import torch
 from srt.configs.model_config import ModelConfig
 from srt.distributed.collectives import TpGroup
 from srt.distributed.rank import RankInfo
-from srt.forward_batch import ForwardBatch
+from srt.forward_batch import ForwardBatch, Prediction
 from srt.layers.attention.backend import PreparedAttention
 from srt.layers.embedding import EmbeddingTable, PlainTable, VocabEmbedding
-from srt.layers.lm_head import LmHead
+from srt.layers.lm_head import LmHead, PlainHead, PreparedHead
 from srt.layers.native.library import KernelLibrary
-from srt.layers.native.linear import NativeLinear, NativeTable, PackedMatrix, fits
+from srt.layers.native.linear import NativeHead, NativeTable, PackedMatrix, fits
 from srt.layers.norm import RMSNorm
-from srt.layers.quantization.method import PreparedLinear
 from srt.layers.quantization.unquantized import prepare_plain
 from srt.layers.rotary import RotaryEmbedding
 from srt.model_loader.shard import Slice, Weight, dense, padded_span, rows
@@ -64,8 +63,8 @@ class CausalModel:
             wanted["lm_head.weight"] = vocab_rows
         return wanted
 
-    def __call__(self, batch: ForwardBatch, attention: PreparedAttention) -> torch.Tensor:
-        """(S, vocab_size) logits, the same bits on every rank."""
+    def __call__(self, batch: ForwardBatch, attention: PreparedAttention) -> Prediction:
+        """One forward pass."""
         stream = self._embed(batch.input_ids)  # (T, hidden_size)
         rotation = self._rotary.rotation(batch.positions)
         stream = self._layers(stream, rotation, attention)
@@ -74,15 +73,15 @@ class CausalModel:
 
 def _table_and_head(
     config: ModelConfig, weights: dict[str, Weight], kernels: KernelLibrary | None, dtype: torch.dtype
-) -> tuple[EmbeddingTable, PreparedLinear]:
+) -> tuple[EmbeddingTable, PreparedHead]:
     """Where both are one matrix, the kernels read rows out of what they multiply by: it is held once."""
     embedding = weights.pop("model.embed_tokens.weight")
     head = embedding if config.tie_word_embeddings else weights.pop("lm_head.weight")
     if kernels is None or not fits(head):
-        return _table(embedding, kernels, dtype), prepare_plain(dense(head, dtype), None)
+        return _table(embedding, kernels, dtype), PlainHead(prepare_plain(dense(head, dtype), None))
     packed = PackedMatrix(kernels, [head], None)
     table = NativeTable(packed) if config.tie_word_embeddings else _table(embedding, kernels, dtype)
-    return table, NativeLinear(packed)
+    return table, NativeHead(packed)
 
 
 def _table(embedding: Weight, kernels: KernelLibrary | None, dtype: torch.dtype) -> EmbeddingTable:

@@ -1,5 +1,8 @@
 """`Sampler`: logits to token ids.
 
+Sees those rows of a step whose logits are wanted; of the others, which are greedy and no more, the model itself tells
+the likeliest token (srt/forward_batch.py).
+
 Order: penalties, logit bias, banned ids, grammar; then the likeliest token for greedy rows, and for the others
 temperature, top-k, top-p, min-p and a draw. A row's token is a function of its own logits, settings, seed and position
 alone: not of the rows beside it, nor of the process that computes it. Equal logits: the lower id counts as the
@@ -19,6 +22,7 @@ import torch
 
 from srt.sampling.batch_params import SampleRow
 from srt.sampling.exponential_race import draw
+from srt.sampling.likeliest import find_likeliest
 from srt.sampling.params import SamplingParams
 from srt.sampling.penalties import apply_penalties
 from srt.sampling.seeded_noise import noise_keys
@@ -91,6 +95,10 @@ def _choose(logits: torch.Tensor, rows: Sequence[SampleRow]) -> TokenIds:
     return token_ids
 
 
+def _likeliest(logits: torch.Tensor) -> TokenIds:
+    return np.asarray(find_likeliest(logits)[1].cpu().numpy(), np.int64)
+
+
 def _is_edited(row: SampleRow) -> bool:
     return row.seen_ids is not None or row.banned_ids is not None or bool(row.params.logit_bias)
 
@@ -101,22 +109,6 @@ def _edit(logits: torch.Tensor, row: SampleRow) -> None:
         add_logit_bias(logits, row.params.logit_bias)
     if row.banned_ids is not None:
         ban(logits, row.banned_ids)
-
-
-def _likeliest(logits: torch.Tensor) -> TokenIds:
-    """The lowest id of each row's greatest logit."""
-    token_ids = _argmax(logits)
-    # argmax takes NaN for the greatest, so looking at the winners finds every row that has one.
-    winners = logits[torch.arange(len(logits)), torch.from_numpy(token_ids)]
-    if winners.isnan().any():
-        token_ids = _argmax(logits.nan_to_num(nan=-torch.inf, neginf=-torch.inf, posinf=torch.inf))
-    return token_ids
-
-
-def _argmax(logits: torch.Tensor) -> TokenIds:
-    if logits.device.type == "cpu":
-        return np.asarray(logits.numpy().argmax(axis=-1), np.int64)  # 15 times as fast as torch's, measured
-    return np.asarray(logits.argmax(dim=-1).cpu().numpy(), np.int64)
 
 
 def _draw(logits: torch.Tensor, params: SamplingParams, noise_key: int) -> int:

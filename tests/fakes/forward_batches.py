@@ -71,6 +71,7 @@ def extend(
         logit_rows=torch.tensor(
             [row_starts[row + 1] - 1 for row in range(len(rows)) if wanted[row]], dtype=torch.int64
         ),
+        greedy_rows=torch.empty(0, dtype=torch.int64),
         num_decode_rows=next((row for row, n in enumerate(row_lens) if n > 1), len(rows)),
         row_lens_host=tuple(row_lens),
         seq_lens_host=tuple(seq_lens),

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from srt.forward_batch import ForwardBatch
+from srt.forward_batch import ForwardBatch, Prediction
 from tests.fakes.tokenizer import EOS_ID, VOCAB_SIZE
 
 ALPHABET = b"abcdefgh"
@@ -39,7 +39,7 @@ class FakeModelRunner:
         self.batches: list[ForwardBatch] = []
         self.keeps_batches = False
 
-    def forward(self, batch: ForwardBatch) -> torch.Tensor:
+    def forward(self, batch: ForwardBatch) -> Prediction:
         check_batch(batch)
         if self.keeps_batches:
             self.batches.append(batch)
@@ -51,8 +51,10 @@ class FakeModelRunner:
             rows = batch.also_reads.rows.tolist()
             for start in range(0, len(rows), ROWS_READ_AT_ONCE):
                 batch.also_reads.read(self._logits(batch, rows[start : start + ROWS_READ_AT_ONCE]))
-        assert np.isin(batch.logit_rows.numpy(), row_ends).all(), "a token is sampled in the middle of a row"
-        return self._logits(batch, batch.logit_rows.tolist())
+        for rows in (batch.logit_rows, batch.greedy_rows):
+            assert np.isin(rows.numpy(), row_ends).all(), "a token is sampled in the middle of a row"
+        logits = self._logits(batch, batch.logit_rows.tolist())
+        return Prediction(logits, self._logits(batch, batch.greedy_rows.tolist()).argmax(1))
 
     def _logits(self, batch: ForwardBatch, logit_rows: Sequence[int]) -> torch.Tensor:
         logits = np.zeros((len(logit_rows), self.vocab_size), np.float32)

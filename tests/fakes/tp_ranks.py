@@ -41,10 +41,10 @@ def serve(runner: ModelRunner) -> torch.Tensor:
     """
     reader = KeepingReader(1, 2, 5)
     slots, first, second = Slots(200), Tokens(), Tokens()
-    logits = [runner.forward(extend([(first, PROMPT[:9])], slots))]
-    logits.append(runner.forward(extend([(first, PROMPT[9:]), (second, PROMPT[:2])], slots)))
+    logits = [runner.forward(extend([(first, PROMPT[:9])], slots)).logits]
+    logits.append(runner.forward(extend([(first, PROMPT[9:]), (second, PROMPT[:2])], slots)).logits)
     rows: list[tuple[Tokens, list[int]]] = [(first, [7]), (second, [8]), (Tokens(), PROMPT[4:11])]
-    logits.append(runner.forward(replace(extend(rows, slots), also_reads=reader)))
+    logits.append(runner.forward(replace(extend(rows, slots), also_reads=reader)).logits)
     return torch.cat(logits + reader.logits)
 
 

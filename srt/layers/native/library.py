@@ -154,8 +154,9 @@ class KernelLibrary:
         half = [POINTER(LayerWeights), POINTER(LayerBatch), c_void_p, c_void_p]
         self.attention_block = _function(library.lockstep_attention_block, half)
         self.mlp_block = _function(library.lockstep_mlp_block, half)
-        self.multiply = _function(
-            library.lockstep_logits, [POINTER(Matrix), c_void_p, c_int32, c_void_p, c_int32]
+        self.head = _function(
+            library.lockstep_head,
+            [POINTER(Matrix), c_void_p, c_int32, c_int32, c_void_p, c_void_p, c_void_p, c_int32],
         )
         self.packed_bytes = _function(library.lockstep_packed_bytes, [c_int32] * 4, c_int64)
         self.pack = _function(library.lockstep_pack, [c_void_p, c_int32, c_int32, c_void_p])

@@ -149,8 +149,18 @@ inline void finish_row(const float* sums, const BFloat16* bias, int count, BFloa
     }
 }
 
-// To be called by every thread of a team. `input_sums` where the matrix wants them. `finish(block, row, sums)` is told of
-// each row's sums with a block, once.
+// Some rows of inputs by a block: num_rows · BLOCK sums. `input_sums` of these rows, where the matrix wants them.
+inline void multiply_rows(const Matrix& matrix, const Block& block, const BFloat16* inputs, int64_t stride, int num_rows,
+                          const float* input_sums, float* sums) {
+    if (block.kind == PAIRS_OF_BFLOAT16)
+        multiply_pairs(inputs, stride, num_rows, reinterpret_cast<const uint32_t*>(block.packed), matrix.num_inputs / 2,
+                       sums);
+    else
+        multiply_levels(block, inputs, stride, num_rows, matrix.num_inputs / GROUP, matrix.first_group, input_sums, sums);
+}
+
+// To be called by every thread of a team. `input_sums` where the matrix wants them. `finish(block, index,
+// row, sums)` is told of each row's sums with each block, once.
 template <typename Finish>
 inline void multiply_together(Member& member, const Matrix& matrix, const BFloat16* inputs, int64_t input_stride,
                               int num_rows, const float* input_sums, const Finish& finish) {
@@ -162,15 +172,10 @@ inline void multiply_together(Member& member, const Matrix& matrix, const BFloat
         const int first_row = int(piece % num_parts) * PART_ROWS, end_row = std::min(first_row + PART_ROWS, num_rows);
         const BFloat16* from = inputs + first_row * input_stride;
         alignas(64) float sums[PART_ROWS * BLOCK];
-        if (block.kind == PAIRS_OF_BFLOAT16) {
-            multiply_pairs(from, input_stride, end_row - first_row, reinterpret_cast<const uint32_t*>(block.packed),
-                           matrix.num_inputs / 2, sums);
-        } else {
-            multiply_levels(block, from, input_stride, end_row - first_row, num_groups, matrix.first_group,
-                            input_sums + (has_sums ? int64_t(first_row) * num_groups : 0), sums);
-        }
+        multiply_rows(matrix, block, from, input_stride, end_row - first_row,
+                      input_sums + (has_sums ? int64_t(first_row) * num_groups : 0), sums);
         if (!may_write()) return;
-        for (int row = first_row; row < end_row; row++) finish(block, row, sums + (row - first_row) * BLOCK);
+        for (int row = first_row; row < end_row; row++) finish(block, piece / num_parts, row, sums + (row - first_row) * BLOCK);
     });
 }
 
@@ -179,7 +184,7 @@ inline void multiply_together(Member& member, const Matrix& matrix, const BFloat
                               int num_rows, const float* input_sums, BFloat16* outputs, int64_t output_stride,
                               bool adds) {
     multiply_together(member, matrix, inputs, input_stride, num_rows, input_sums,
-                      [&](const Block& block, int64_t row, const float* sums) {
+                      [&](const Block& block, int64_t, int64_t row, const float* sums) {
                           finish_row(sums, matrix.bias ? matrix.bias + block.column : nullptr, block.count,
                                      outputs + row * output_stride + block.column, adds);
                       });

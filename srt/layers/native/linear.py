@@ -6,6 +6,7 @@ from itertools import groupby
 
 import torch
 
+from srt.layers.lm_head import HeadOutput
 from srt.layers.native import library as native
 from srt.layers.native.arena import Arena
 from srt.util.quantized_weight import GROUP, QuantizedWeight, Steps, stack
@@ -44,16 +45,28 @@ class PackedMatrix:
 
     def multiply(self, inputs: torch.Tensor) -> torch.Tensor:
         """(T, in_features) to (T, out_features) in float32. Bits do not depend on the rows beside an output."""
+        return self.multiply_some(inputs, len(inputs)).logits
+
+    def multiply_some(self, inputs: torch.Tensor, num_whole: int) -> HeadOutput:
+        """The same of the first `num_whole` rows; of each other one the greatest, and the first that is it."""
         inputs = inputs.contiguous()
-        outputs = torch.empty(inputs.shape[0], self.matrix.num_outputs, dtype=torch.float32)
-        self._library.multiply(
+        num_rows, num_greatest = len(inputs), len(inputs) - num_whole
+        output = HeadOutput(
+            logits=torch.empty(num_whole, self.matrix.num_outputs, dtype=torch.float32),
+            greatest=torch.empty(num_greatest, dtype=torch.float32),
+            places=torch.empty(num_greatest, dtype=torch.int64),
+        )
+        self._library.head(
             byref(self.matrix),
             inputs.data_ptr(),
-            inputs.shape[0],
-            outputs.data_ptr(),
+            num_rows,
+            num_whole,
+            output.logits.data_ptr(),
+            output.greatest.data_ptr(),
+            output.places.data_ptr(),
             torch.get_num_threads(),
         )
-        return outputs
+        return output
 
     def look_up(self, outputs: torch.Tensor) -> torch.Tensor:
         """(T,) numbers of outputs to (T, in_features): their weights, each rounded once to bfloat16."""
@@ -63,16 +76,16 @@ class PackedMatrix:
         return weights
 
 
-class NativeLinear:
-    """PreparedLinear."""
+class NativeHead:
+    """PreparedHead. Logits are float32, sums as they are; where only the likeliest is wanted, none are written."""
 
     def __init__(self, matrix: PackedMatrix) -> None:
         self._matrix = matrix
         self.num_bytes = matrix.num_bytes
 
-    def __call__(self, inputs: torch.Tensor) -> torch.Tensor:
-        """(T, in_features) to (T, out_features), in float32: sums as they are."""
-        return self._matrix.multiply(inputs)
+    def __call__(self, hidden: torch.Tensor, num_logit_rows: int) -> HeadOutput:
+        """See PreparedHead."""
+        return self._matrix.multiply_some(hidden, num_logit_rows)
 
 
 class NativeTable:

@@ -1,11 +1,10 @@
 """Ways for one rank to go wrong, once. Each bends one decision at the place where it is made."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
-import torch
 
 from managers.messages import AbortRequest, DefineGrammar, TokenizedRequest
 from managers.scheduler.batch import Batch, Row
@@ -170,17 +169,16 @@ def _bend_limit(
 
 def other_token(world: World, gate: Gate) -> TickChange:
     """A sampled token: one bit of one row."""
-    sampler = world.scheduler._sampler
-    sample = sampler.sample
+    results = world.scheduler._results
+    grow = results.grow
 
-    def wrong(logits: torch.Tensor, rows: Sequence[SampleRow]) -> npt.NDArray[np.int64]:
-        token_ids = sample(logits, rows)
-        if gate.is_open():
+    def wrong(batch: Batch, token_ids: npt.NDArray[np.int64]) -> None:
+        if gate.is_open() and len(token_ids) > 0:
             gate.passed()
             token_ids[-1] ^= 1
-        return token_ids
+        grow(batch, token_ids)
 
-    sampler.sample = wrong  # type: ignore[method-assign]
+    results.grow = wrong  # type: ignore[method-assign]
     return unchanged
 
 

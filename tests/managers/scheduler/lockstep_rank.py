@@ -22,7 +22,7 @@ from managers.scheduler.scheduler import Outbox
 from srt.distributed.collectives import LoneGroup, TpGroup
 from srt.distributed.groups import init_tp_group
 from srt.distributed.rank import RankInfo
-from srt.forward_batch import ForwardBatch, Runner
+from srt.forward_batch import ForwardBatch, Prediction, Runner
 from srt.layers.native.load import kernels
 from tests.managers.scheduler.faults import FAULTS, Gate, TickChange, unchanged
 from tests.managers.scheduler.traffic import Traffic, settings_for
@@ -168,7 +168,7 @@ class AgreeingRunner:
         self._group = group
         self._delay = delay
 
-    def forward(self, batch: ForwardBatch) -> torch.Tensor:
+    def forward(self, batch: ForwardBatch) -> Prediction:
         self._delay()
         parts = (batch.input_ids, batch.out_slots, batch.slot_table, batch.seq_lens)
         checksum = zlib.crc32(b"".join(part.numpy().tobytes() for part in parts))

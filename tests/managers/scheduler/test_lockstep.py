@@ -1,18 +1,13 @@
 """Ranks that get the same ticks decide the same; one that decides anything else is found out within one turn."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import msgspec
-import numpy as np
-import numpy.typing as npt
 import pytest
-import torch
 
 from managers.messages import RequestFinished
 from srt.errors import LockstepDivergence
-from srt.sampling.batch_params import SampleRow
-from srt.sampling.sampler import Sampler
-from tests.fakes.tokenizer import VOCAB_SIZE
+from srt.forward_batch import ForwardBatch, Prediction
 from tests.managers.scheduler.ranks import RankedWorld
 from tests.managers.scheduler.schedules import Schedule, check_answers
 from tests.managers.scheduler.world import SETTINGS, World, greedy
@@ -44,13 +39,14 @@ def test_one_broadcast_a_turn_is_enough_unless_a_prompt_is_long() -> None:
 
 
 def other_token(world: World) -> None:
-    """The follower samples another token."""
+    """The follower's model finds another token the likeliest."""
+    forward = world.runner.forward
 
-    class WrongSampler(Sampler):
-        def sample(self, logits: torch.Tensor, rows: Sequence[SampleRow]) -> npt.NDArray[np.int64]:
-            return super().sample(logits, rows) ^ 1
+    def wrong(batch: ForwardBatch) -> Prediction:
+        logits, likeliest = forward(batch)
+        return Prediction(logits, likeliest ^ 1)
 
-    world.scheduler._sampler = WrongSampler(VOCAB_SIZE)
+    world.runner.forward = wrong  # type: ignore[method-assign]
 
 
 def other_slot(world: World) -> None:

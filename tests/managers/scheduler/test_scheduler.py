@@ -228,7 +228,9 @@ def test_a_token_that_is_none_ends_its_request_only() -> None:
             return np.where([row.position == 7 and row.params.n == 2 for row in rows], -1, token_ids)
 
     world.scheduler._sampler = BrokenSampler()
-    broken, sound = world.add("hello", greedy(8, n=2)), world.add("hello", greedy(8))
+    # A bias, so that there are logits to sample from.
+    broken = world.add("hello", greedy(8, n=2, logit_bias=((0, -1.0),)))
+    sound = world.add("hello", greedy(8))
     world.run()
     assert (world.finish(broken).reason.status_code, world.finish(broken).completion_tokens) == (500, 2)
     assert world.answer(sound) == solo(b"hello", greedy(8))

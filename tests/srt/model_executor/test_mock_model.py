@@ -23,6 +23,7 @@ def decode_step(last_ids: list[int], positions: list[int]) -> ForwardBatch:
         seq_lens=torch.tensor(positions, dtype=torch.int32) + 1,
         slot_table=torch.zeros(num_rows, max(positions) + 1, dtype=torch.int32),
         logit_rows=torch.arange(num_rows),
+        greedy_rows=torch.arange(num_rows),
         num_decode_rows=num_rows,
         row_lens_host=(1,) * num_rows,
         seq_lens_host=tuple(position + 1 for position in positions),
@@ -36,7 +37,7 @@ def sample_row(position: int, **sampling: object) -> SampleRow:
 def generate(model: MockModel, first_id: int, num_tokens: int, **sampling: object) -> list[int]:
     token_ids = [first_id]
     for position in range(num_tokens):
-        logits = model.forward(decode_step(token_ids[-1:], [position]))
+        logits = model.forward(decode_step(token_ids[-1:], [position])).logits
         token_ids += model.sample(logits, [sample_row(position + 1, **sampling)]).tolist()
     return token_ids[1:]
 
@@ -51,10 +52,10 @@ def test_the_text_is_varied_the_same_each_time_and_never_ends_by_itself() -> Non
 
 def test_a_row_says_the_same_whatever_is_beside_it() -> None:
     model = mock()
-    logits = model.forward(decode_step([65, 66, 67], [4, 9, 2]))
+    logits = model.forward(decode_step([65, 66, 67], [4, 9, 2])).logits
     together = model.sample(logits, [sample_row(5), sample_row(10), sample_row(3)])
-    alone = model.sample(model.forward(decode_step([66], [9])), [sample_row(10)])
-    assert together[1] == alone[0]
+    logits, likeliest = model.forward(decode_step([66], [9]))
+    assert together[1] == model.sample(logits, [sample_row(10)])[0] == likeliest[0]
 
 
 def test_a_bias_can_ask_for_the_end() -> None:
@@ -66,7 +67,7 @@ def test_a_grammar_is_kept_to() -> None:
     allowed = np.zeros((VOCAB_SIZE + 31) // 32, np.int32)
     allowed[ord("z") // 32] = 1 << (ord("z") % 32)
     row = SampleRow(params=SamplingParams(temperature=0.0, seed=1), position=1, allowed=allowed)
-    assert model.sample(model.forward(decode_step([65], [0])), [row]).tolist() == [ord("z")]
+    assert model.sample(model.forward(decode_step([65], [0])).logits, [row]).tolist() == [ord("z")]
 
 
 def test_each_step_takes_the_time_it_was_given() -> None:

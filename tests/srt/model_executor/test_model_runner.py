@@ -73,15 +73,17 @@ def test_more_ranks_than_key_value_heads_are_refused(checkpoint: Path) -> None:
 
 def test_logits_are_the_callers_to_change(checkpoint: Path) -> None:
     runner = load_runner(checkpoint)
-    first, second = (runner.forward(extend([(Tokens(), PROMPT)], Slots(100))) for _ in range(2))
+    first, second = (runner.forward(extend([(Tokens(), PROMPT)], Slots(100))).logits for _ in range(2))
     with torch.inference_mode():
         first[0, 5] += 1.0
     assert torch.nonzero(first != second).tolist() == [[0, 5]]
 
 
 def test_bfloat16_comes_near_to_float32(checkpoint: Path) -> None:
-    exact = load_runner(checkpoint).forward(extend([(Tokens(), PROMPT)], Slots(100)))
-    rounded = load_runner(checkpoint, dtype="bfloat16").forward(extend([(Tokens(), PROMPT)], Slots(100)))
+    exact = load_runner(checkpoint).forward(extend([(Tokens(), PROMPT)], Slots(100))).logits
+    rounded = (
+        load_runner(checkpoint, dtype="bfloat16").forward(extend([(Tokens(), PROMPT)], Slots(100))).logits
+    )
     assert torch.nn.functional.cosine_similarity(exact, rounded.float()).item() > 0.99
 
 
@@ -89,4 +91,4 @@ def test_warming_up_leaves_no_trace(checkpoint: Path) -> None:
     cold, warm = load_runner(checkpoint), load_runner(checkpoint)
     warm_up(warm, num_tokens=32)
     batches = [extend([(Tokens(), PROMPT)], Slots(100)) for _ in range(2)]
-    assert torch.equal(warm.forward(batches[0]), cold.forward(batches[1]))
+    assert torch.equal(warm.forward(batches[0]).logits, cold.forward(batches[1]).logits)

@@ -132,18 +132,18 @@ def with_all_logits(batch: ForwardBatch) -> ForwardBatch:
 
 def test_whole_prefill_gives_the_reference_logits_of_every_token(pair: Pair) -> None:
     batch = with_all_logits(extend([(Tokens(), PROMPT)], Slots(1000)))
-    assert_close(pair.runner.forward(batch), pair.reference_logits(PROMPT))
+    assert_close(pair.runner.forward(batch).logits, pair.reference_logits(PROMPT))
 
 
 def test_chunked_prefill_and_greedy_decode_give_the_reference_logits(pair: Pair) -> None:
     slots, sequence = Slots(1000, seed=1), Tokens()
     expected = pair.reference_logits(PROMPT)
     for start, stop in ((0, 11), (11, 12), (12, 29), (29, 40)):
-        logits = pair.runner.forward(extend([(sequence, PROMPT[start:stop])], slots))
+        logits = pair.runner.forward(extend([(sequence, PROMPT[start:stop])], slots)).logits
         assert_close(logits[0], expected[stop - 1])
     for _ in range(12):
         token = int(logits[0].argmax())
-        logits = pair.runner.forward(extend([(sequence, [token])], slots))
+        logits = pair.runner.forward(extend([(sequence, [token])], slots)).logits
         assert_close(logits[0], pair.reference_logits(sequence.token_ids)[-1])
     assert len(set(sequence.token_ids[len(PROMPT) :])) > 2, "the text must vary to show anything"
 
@@ -172,18 +172,18 @@ def test_rows_of_a_mixed_batch_do_not_see_each_other(
         slots,
         wants_logits=[True] * len(decodes) + [False, True],
     )
-    logits = pair.runner.forward(batch)
+    logits = pair.runner.forward(batch).logits
 
     expected = [pair.reference_logits(sequence.token_ids)[-1] for sequence in [*sequences, fresh]]
     assert_close(logits, torch.stack(expected))
-    last = pair.runner.forward(extend([(chunked, PROMPT[30:31])], slots))
+    last = pair.runner.forward(extend([(chunked, PROMPT[30:31])], slots)).logits
     assert_close(last[0], pair.reference_logits(PROMPT[:31])[-1])
 
 
 def test_a_batch_that_wants_no_logits_gives_none(tmp_path: Path) -> None:
     runner = load_runner(write_tiny_checkpoint(tmp_path))
     batch = extend([(Tokens(), PROMPT)], Slots(100), wants_logits=[False])
-    assert runner.forward(batch).shape == (0, 131)
+    assert runner.forward(batch).logits.shape == (0, 131)
 
 
 def test_dynamic_rope_beyond_the_original_length_gives_the_reference_decode(tmp_path: Path) -> None:
@@ -195,7 +195,7 @@ def test_dynamic_rope_beyond_the_original_length_gives_the_reference_decode(tmp_
         pair.runner.forward(extend([(sequence, PROMPT[:30])], slots))
         for token in PROMPT[30:]:
             theirs = pair.reference(torch.tensor([[token]]), cache=cache)
-            ours = pair.runner.forward(extend([(sequence, [token])], slots))
+            ours = pair.runner.forward(extend([(sequence, [token])], slots)).logits
             assert_close(ours[0], theirs.logits[0, -1])
 
 
@@ -207,7 +207,7 @@ def test_dynamic_rope_beyond_the_original_length_does_not_depend_on_chunks(tmp_p
         sequence, slots = Tokens(), Slots(200)
         logits = torch.empty(0)
         for start, stop in zip((0, *borders), (*borders, len(PROMPT)), strict=True):
-            logits = runner.forward(extend([(sequence, PROMPT[start:stop])], slots))
+            logits = runner.forward(extend([(sequence, PROMPT[start:stop])], slots)).logits
         return logits
 
     torch.testing.assert_close(prefill(), prefill(5, 20), atol=TOLERANCE, rtol=0)
@@ -218,12 +218,12 @@ def test_both_spellings_of_rope_settings_give_the_same_model(
     rename: Callable[[str], dict[str, str]], tmp_path: Path
 ) -> None:
     write_tiny_checkpoint(tmp_path, **YARN)
-    expected = load_runner(tmp_path).forward(extend([(Tokens(), PROMPT)], Slots(100)))
+    expected = load_runner(tmp_path).forward(extend([(Tokens(), PROMPT)], Slots(100))).logits
     path = tmp_path / "config.json"
     config = json.loads(path.read_text())
     settings = config.pop("rope_parameters")
     config["rope_theta"] = settings.pop("rope_theta")
     config["rope_scaling"] = {**settings, **rename(settings.pop("rope_type"))}
     path.write_text(json.dumps(config))
-    found = load_runner(tmp_path).forward(extend([(Tokens(), PROMPT)], Slots(100)))
+    found = load_runner(tmp_path).forward(extend([(Tokens(), PROMPT)], Slots(100))).logits
     assert torch.equal(found, expected)

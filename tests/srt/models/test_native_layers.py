@@ -42,8 +42,8 @@ def logits_of(runner: ModelRunner, vocab_size: int = 131) -> torch.Tensor:
     prompts = [[token % vocab_size for token in prompt] for prompt in PROMPTS]
     order = sorted(range(len(PROMPTS)), key=lambda row: len(PROMPTS[row]) > 1)
     batch = extend([(sequences[row], prompts[row]) for row in order], slots)
-    prefill = runner.forward(replace(batch, logit_rows=torch.arange(batch.num_tokens)))
-    decode = runner.forward(extend([(sequence, [5]) for sequence in sequences], slots))
+    prefill = runner.forward(replace(batch, logit_rows=torch.arange(batch.num_tokens))).logits
+    decode = runner.forward(extend([(sequence, [5]) for sequence in sequences], slots)).logits
     return torch.cat([prefill, decode])
 
 
@@ -68,7 +68,7 @@ def test_what_is_close_in_float32_is_not_made_equal() -> None:
     runner = load_runner(path, **NATIVE, quantization="stored")
     slots, sequence, answer = Slots(100), Tokens(), list[int]()
     while len(answer) < 6:
-        new = [int(runner.forward(extend([(sequence, new)], slots))[0].argmax())]
+        new = [int(runner.forward(extend([(sequence, new)], slots)).logits[0].argmax())]
         answer += new
     assert tokenizer.decode(answer) == "The capital of France is Paris"
 
@@ -130,11 +130,11 @@ def test_a_sequences_logits_are_the_same_bits_alone_and_in_a_batch(tmp_path: Pat
     slots, together = Slots(500), [Tokens() for _ in PROMPTS]
     for sequence, prompt in zip(together, PROMPTS, strict=True):
         runner.forward(extend([(sequence, prompt)], slots))
-    batch = runner.forward(extend([(sequence, [5]) for sequence in together], slots))
+    batch = runner.forward(extend([(sequence, [5]) for sequence in together], slots)).logits
     alone = Tokens()
     for start in range(0, 40, 13):  # in chunks, too
         runner.forward(extend([(alone, PROMPTS[0][start : start + 13])], slots))
-    assert torch.equal(runner.forward(extend([(alone, [5])], slots))[0], batch[0])
+    assert torch.equal(runner.forward(extend([(alone, [5])], slots)).logits[0], batch[0])
 
 
 def test_logits_are_the_same_bits_on_any_number_of_threads(tmp_path: Path) -> None:
@@ -162,8 +162,8 @@ def test_one_sequence_alone_is_the_same_on_any_number_of_threads(tmp_path: Path)
                 Slots(200),
                 Tokens(),
             )
-            logits = [runner.forward(extend([(sequence, PROMPTS[0])], slots))]
-            logits += [runner.forward(extend([(sequence, [token])], slots)) for token in range(20)]
+            logits = [runner.forward(extend([(sequence, PROMPTS[0])], slots)).logits]
+            logits += [runner.forward(extend([(sequence, [token])], slots)).logits for token in range(20)]
             texts.append(torch.cat(logits))
     finally:
         torch.set_num_threads(before)

@@ -3,8 +3,9 @@
 The native kernels are tested as this processor runs them, and as any processor would.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 
 import pytest
 import torch
@@ -25,16 +26,18 @@ MakeBackend = Callable[[KVPool], AttentionBackend]
 # Largest difference to the definition: float32 loses what sums lose, the others the rounding of weights and outputs.
 TOLERANCE = {torch.float32: 2e-5, torch.bfloat16: 3e-2, torch.float16: 4e-3}
 ROW_LENGTHS = [2, 7, 33, 70, 150]
+SHAPE = AttentionShape(layer=0, num_heads=6, num_kv_heads=2, head_dim=64, window=None, scale=0.125)
 PREFIX_LENGTHS = [0, 1, 5, 127, 128, 129, 200, 300]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """One layer, one batch: (tokens before, new tokens) of each row."""
+    """One layer, one batch: (tokens before, new tokens) of each row; (an earlier row, tokens shared with it)."""
 
     shape: AttentionShape
     dtype: torch.dtype
     rows: list[tuple[int, int]]
+    shared: dict[int, tuple[int, int]] = field(default_factory=dict)
     page_size: int = 1
     seed: int = 0
 
@@ -66,10 +69,12 @@ def cases(draw: st.DrawFn) -> Case:
     prefix = st.sampled_from(PREFIX_LENGTHS)
     decodes = draw(st.lists(st.tuples(prefix, st.just(1)), max_size=4))
     prefills = draw(st.lists(st.tuples(prefix, st.sampled_from(ROW_LENGTHS)), max_size=2))
+    rows = decodes + prefills or [(130, 1)]
     return Case(
         shape=shape,
         dtype=draw(st.sampled_from(list(TOLERANCE))),
-        rows=decodes + prefills or [(130, 1)],
+        rows=rows,
+        shared={row: (draw(st.integers(0, row - 1)), draw(prefix)) for row in range(1, len(rows))},
         page_size=draw(st.sampled_from([1, 1, 3, 16])),
         seed=draw(st.integers(0, 1000)),
     )
@@ -80,10 +85,14 @@ def make_inputs(case: Case) -> Inputs:
     shape = case.shape
     num_pages = sum((before + new) // case.page_size + 2 for before, new in case.rows)
     slots = Slots(num_pages, case.page_size, case.seed)
-    sequences = [Tokens() for _ in case.rows]
-    for sequence, (before, _) in zip(sequences, case.rows, strict=True):
-        if before:
-            extend([(sequence, [0] * before)], slots)
+    sequences: list[Tokens] = []
+    for row, (before, _) in enumerate(case.rows):
+        owner, num_shared = case.shared.get(row, (0, 0))
+        num_shared = min(num_shared, before, case.rows[owner][0]) // case.page_size * case.page_size
+        held = sequences[owner].slots[:num_shared] if row else []
+        sequences.append(Tokens([0] * len(held), list(held)))
+        if before > len(held):
+            extend([(sequences[row], [0] * (before - len(held)))], slots)
     new_ids = [[0] * new for _, new in case.rows]
     batch = extend(list(zip(sequences, new_ids, strict=True)), slots)
     pool = KVPool(
@@ -121,6 +130,16 @@ def native(request: pytest.FixtureRequest) -> MakeBackend:
     return lambda pool: NativeBackend(pool, library)
 
 
+@contextmanager
+def so_many_threads(number: int) -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(number)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
 def check_against_definition(make_backend: MakeBackend, case: Case) -> None:
     inputs = make_inputs(case)
     outputs = attend(make_backend, case, inputs)
@@ -143,11 +162,9 @@ def test_native_attention_is_attention(native: MakeBackend, case: Case) -> None:
     check_against_definition(native, case)
 
 
-@settings(max_examples=30)
-@given(case=cases())
-def test_a_rows_bits_do_not_depend_on_the_rows_beside_it(native: MakeBackend, case: Case) -> None:
+def check_each_row_alone(make_backend: MakeBackend, case: Case) -> None:
     inputs = make_inputs(case)
-    together = attend(native, case, inputs)
+    together = attend(make_backend, case, inputs)
     batch = inputs.batch
     for row in range(batch.num_rows):
         new = slice(int(batch.row_starts[row]), int(batch.row_starts[row + 1]))
@@ -159,12 +176,56 @@ def test_a_rows_bits_do_not_depend_on_the_rows_beside_it(native: MakeBackend, ca
             seq_lens=batch.seq_lens[row : row + 1],
             slot_table=batch.slot_table[row : row + 1, : batch.seq_lens_host[row]].contiguous(),
             logit_rows=torch.tensor([], dtype=torch.int64),
+            greedy_rows=torch.tensor([], dtype=torch.int64),
             num_decode_rows=int(row < batch.num_decode_rows),
             row_lens_host=batch.row_lens_host[row : row + 1],
             seq_lens_host=batch.seq_lens_host[row : row + 1],
         )
         tensors = Inputs(alone, inputs.pool, inputs.queries[new], inputs.keys[new], inputs.values[new])
-        assert torch.equal(attend(native, case, tensors), together[new])
+        assert torch.equal(attend(make_backend, case, tensors), together[new])
+
+
+@settings(max_examples=30)
+@given(case=cases())
+def test_a_rows_bits_do_not_depend_on_the_rows_beside_it(native: MakeBackend, case: Case) -> None:
+    check_each_row_alone(native, case)
+
+
+FAMILIES = {
+    "two rows": Case(shape=SHAPE, dtype=torch.bfloat16, rows=[(300, 1), (310, 1)], shared={1: (0, 300)}),
+    "a tile's end": Case(
+        shape=SHAPE, dtype=torch.bfloat16, rows=[(256, 1)] * 3, shared={1: (0, 256), 2: (0, 255)}
+    ),
+    "33 rows, and one for itself": Case(
+        shape=SHAPE,
+        dtype=torch.bfloat16,
+        rows=[(400, 1)] + [(270 + row, 1) for row in range(33)],
+        shared={row: (1, 270) for row in range(2, 34)},
+    ),
+    "three share 500, two of them 700": Case(
+        shape=SHAPE,
+        dtype=torch.bfloat16,
+        rows=[(710, 1), (600, 1), (750, 1)],
+        shared={1: (0, 500), 2: (0, 700)},
+    ),
+    "two groups, rows by turns, beside a prompt": Case(
+        shape=SHAPE,
+        dtype=torch.float32,
+        rows=[(400, 1), (390, 1)] * 4 + [(300, 40)],
+        shared={row: (row % 2, 380) for row in range(2, 8)} | {8: (0, 300)},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("num_threads", [1, 3])
+@pytest.mark.parametrize("window", [None, 150])
+def test_rows_that_share_a_prefix_have_the_bits_they_have_alone(
+    native: MakeBackend, name: str, num_threads: int, window: int | None
+) -> None:
+    case = FAMILIES[name]
+    with so_many_threads(num_threads):
+        check_each_row_alone(native, replace(case, shape=replace(case.shape, window=window)))
 
 
 @settings(max_examples=30)
@@ -173,13 +234,9 @@ def test_bits_do_not_depend_on_the_number_of_threads(
     native: MakeBackend, case: Case, num_threads: int
 ) -> None:
     inputs = make_inputs(case)
-    before = torch.get_num_threads()
     by_one = attend(native, case, inputs)
-    try:
-        torch.set_num_threads(num_threads)
+    with so_many_threads(num_threads):
         by_many = attend(native, case, inputs)
-    finally:
-        torch.set_num_threads(before)
     assert torch.equal(by_one, by_many)
 
 
@@ -201,6 +258,7 @@ def test_bits_do_not_depend_on_how_a_prompt_is_cut(
             seq_lens=torch.tensor([stop], dtype=torch.int32),
             slot_table=slots[:stop].to(torch.int32).unsqueeze(0),
             logit_rows=torch.tensor([], dtype=torch.int64),
+            greedy_rows=torch.tensor([], dtype=torch.int64),
             num_decode_rows=int(stop - start == 1),
             row_lens_host=(stop - start,),
             seq_lens_host=(stop,),
