@@ -42,7 +42,8 @@ def main() -> None:
     clock = time.process_time if args.cpu_time else time.perf_counter
     print(f"{torch.get_num_threads()} threads, {kernels().instructions}")
     bandwidth = read_bandwidth(clock)
-    print(f"memory: {bandwidth / 1e9:.1f} GB/s read\n")
+    print(f"memory: {bandwidth / 1e9:.1f} GB/s read")
+    print(f"products in the nearest cache, one thread: {product_rate(clock) / 1e9:.0f} GFLOP/s\n")
     print_linears(clock)
     print_attention(clock, bandwidth)
 
@@ -63,6 +64,13 @@ def read_bandwidth(clock: Clock) -> float:
     """Bytes a second: a sum over more than any cache holds."""
     values = torch.ones(64 * 2**20)
     return values.nbytes / in_turns({"sum": lambda: values.sum()}, clock)["sum"]
+
+
+def product_rate(clock: Clock) -> float:
+    """Operations a second, of the instructions that products use here: what a core does at most."""
+    count = 1000
+    num_operations: int = kernels().repeat_products(count)
+    return num_operations / in_turns({"repeat": lambda: kernels().repeat_products(count)}, clock)["repeat"]
 
 
 def print_linears(clock: Clock) -> None:

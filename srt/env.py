@@ -26,13 +26,19 @@ COMPILER = EnvVariable(
     help="C++ compiler for the native kernels: a name or a path.",
 )
 
+AMX = EnvVariable(
+    name="LOCKSTEP_AMX",
+    default="1",
+    help="0: native kernels multiply with AVX-512 where the processor has AMX, too, for comparison.",
+)
+
 SERVICE_MANAGER = EnvVariable(
     name="NOTIFY_SOCKET",
     default="",
     help="Where a service manager wants to hear that the server serves, and that it stops. systemd sets it.",
 )
 
-ALL = (CACHE_DIR, COMPILER, SERVICE_MANAGER)
+ALL = (CACHE_DIR, COMPILER, AMX, SERVICE_MANAGER)
 
 
 def cache_dir() -> Path:
@@ -44,6 +50,11 @@ def cache_dir() -> Path:
 def compiler() -> str:
     """The command of CXX."""
     return os.environ.get(COMPILER.name) or COMPILER.default
+
+
+def wants_amx() -> bool:
+    """Whether LOCKSTEP_AMX leaves it on."""
+    return (os.environ.get(AMX.name) or AMX.default) != "0"
 
 
 def service_manager_socket() -> str:

@@ -224,8 +224,8 @@ def resolve_layers(
         return "torch", "native ones go with native attention"
     if dtype != "bfloat16" or not facts.kernels.multiply_bfloat16:
         return "torch", "native ones want bfloat16, and AVX-512 that multiplies it"
-    if facts.has_amx and quantization not in QUANTIZED_AT_LOADING:
-        return "torch", "oneDNN uses this processor's AMX"
+    if facts.has_amx and not facts.kernels.know_amx and quantization not in QUANTIZED_AT_LOADING:
+        return "torch", "oneDNN uses this processor's AMX, which the C++ compiler does not know"
     return "native", "C++, all layers in one call"
 
 

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from srt.env import cache_dir
+from srt.env import AMX, cache_dir, wants_amx
 
 
 def test_the_cache_lies_where_the_variable_says(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -19,3 +19,9 @@ def test_without_the_variable_it_lies_in_the_home_folder(
     if unset:
         monkeypatch.delenv("LOCKSTEP_CACHE_DIR")
     assert cache_dir() == Path("/home/someone/.cache/lockstep")
+
+
+@pytest.mark.parametrize(("value", "wanted"), [("0", False), ("1", True), ("", True)])
+def test_amx_is_left_out_on_demand(value: str, wanted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(AMX.name, value)
+    assert wants_amx() == wanted

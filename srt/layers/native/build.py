@@ -25,6 +25,7 @@ logger = logging.getLogger(__name__)
 
 FOLDER = Path(__file__).parent
 SOURCES = (
+    "amx.cpp",
     "attention.cpp",
     "head.cpp",
     "layers.cpp",

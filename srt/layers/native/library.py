@@ -4,6 +4,8 @@ A call holds no lock of the interpreter. Whoever calls keeps the tensors alive a
 """
 
 import ctypes
+import logging
+import os
 from collections.abc import Callable
 from ctypes import POINTER, Structure, c_char_p, c_float, c_int32, c_int64, c_void_p
 from pathlib import Path
@@ -12,6 +14,9 @@ from typing import Any, cast
 import torch
 
 from srt.distributed.shared_memory import Seat
+from srt.env import wants_amx
+
+logger = logging.getLogger(__name__)
 
 PAIRS_OF_BFLOAT16 = 0  # how a part of a Matrix is packed
 QUANTIZED = {
@@ -25,6 +30,7 @@ QUANTIZED = {
     "Q6_K": 8,
 }  # the others
 MAX_PARTS = 3
+NO_TILES, TILES, WRONG_TILES = 0, 1, 2  # what was found of AMX
 VALUE_TYPES = {torch.float32: 0, torch.bfloat16: 1, torch.float16: 2}
 
 
@@ -141,6 +147,12 @@ class KernelLibrary:
         describe = _function(library.lockstep_instructions, [], c_char_p)
         self.instructions: str = describe().decode()
         self.multiplies_bfloat16 = self.instructions == "AVX-512 with bfloat16"  # in hardware
+        tiles = _function(library.lockstep_start_tiles, [c_int32], c_int32)(wants_amx())
+        self.knows_tiles = tiles != NO_TILES  # used or not
+        self.uses_tiles = wants_amx() and may_use_tiles(tiles)
+        if self.uses_tiles:
+            self.instructions += ", AMX"
+        self.repeat_products = _function(library.lockstep_repeat_products, [c_int32], c_int64)
         self.has_vectors = self.instructions != "no vector instructions known of"
         self.attend = _function(
             library.lockstep_attend,
@@ -177,6 +189,15 @@ class KernelLibrary:
             library.lockstep_side_by_side, [seat, c_void_p, c_int64, c_int64, c_void_p], c_int32
         )
         self.tell = _function(library.lockstep_tell, [seat, c_void_p, c_int64], c_int32)
+
+
+def may_use_tiles(found: int) -> bool:
+    """Of what the library found when it looked for AMX. Why it is not used where there is one, the log says."""
+    if found < 0:
+        logger.warning("products without AMX: the system does not permit it: %s", os.strerror(-found))
+    elif found == WRONG_TILES:
+        logger.warning("products without AMX: at start it gave other products than AVX-512")
+    return found == TILES
 
 
 def _function(symbol: Any, arguments: list[Any], result: Any = None) -> Callable[..., Any]:

@@ -6,6 +6,7 @@
 
 #pragma once
 
+#include "amx.h"
 #include "levels.h"
 #include "team.h"
 
@@ -123,13 +124,19 @@ inline void multiply_block(const BFloat16* inputs, int64_t stride, const uint32_
         for (int vector = 0; vector < VECTORS; vector++) store(sums + row * BLOCK + vector * LANES, totals[row][vector]);
 }
 
-inline void multiply_pairs(const BFloat16* inputs, int64_t stride, int num_rows, const uint32_t* packed, int num_pairs,
-                           float* sums) {
+inline void multiply_in_vectors(const BFloat16* inputs, int64_t stride, int num_rows, const uint32_t* packed,
+                                int num_pairs, float* sums) {
     for (int row = 0; row < num_rows; row += BLOCK_ROWS) {
         with_constant<BLOCK_ROWS>(std::min(BLOCK_ROWS, num_rows - row), [&](auto constant) {
             multiply_block<constant>(inputs + row * stride, stride, packed, num_pairs, sums + row * BLOCK);
         });
     }
+}
+
+inline void multiply_pairs(const BFloat16* inputs, int64_t stride, int num_rows, const uint32_t* packed, int num_pairs,
+                           float* sums) {
+    if (uses_tiles) return multiply_in_tiles(inputs, stride, num_rows, packed, num_pairs, sums, false);
+    multiply_in_vectors(inputs, stride, num_rows, packed, num_pairs, sums);
 }
 
 // One row of sums becomes outputs, or is added to them; each is rounded by itself, as if they were two operations.
@@ -152,6 +159,7 @@ inline void finish_row(const float* sums, const BFloat16* bias, int count, BFloa
 // Some rows of inputs by a block: num_rows · BLOCK sums. `input_sums` of these rows, where the matrix wants them.
 inline void multiply_rows(const Matrix& matrix, const Block& block, const BFloat16* inputs, int64_t stride, int num_rows,
                           const float* input_sums, float* sums) {
+    const TileUse use;
     if (block.kind == PAIRS_OF_BFLOAT16)
         multiply_pairs(inputs, stride, num_rows, reinterpret_cast<const uint32_t*>(block.packed), matrix.num_inputs / 2,
                        sums);

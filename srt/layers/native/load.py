@@ -19,6 +19,7 @@ def find_kernels() -> KernelFacts:
         are_there=True,
         reason=f"C++ for this processor ({library.instructions}), {origin}",
         multiply_bfloat16=library.multiplies_bfloat16,
+        know_amx=library.knows_tiles,
     )
 
 

@@ -175,6 +175,8 @@ def test_native_layers_where_they_are_fastest(config: ModelConfig) -> None:
     built: dict[str, Any] = {"kernels": kernels}
     assert plan(config, facts=built).layers == "native"
     assert plan(config, facts={**built, "has_amx": True}).layers == "torch"
+    knowing = replace(kernels, know_amx=True)
+    assert plan(config, facts={"kernels": knowing, "has_amx": True}).layers == "native"
     assert plan(config, facts=built, dtype="float32").layers == "torch"
     assert plan(config, facts=built, attention_backend="torch_native").layers == "torch"
     assert plan(config, facts={"kernels": replace(kernels, multiply_bfloat16=False)}).layers == "torch"
