@@ -13,81 +13,6 @@
 #include "attention_tile.h"
 #include "team.h"
 
-#include <vector>
-
-
-struct Item {
-    int row, first_head, num_heads, first_query, num_queries;
-    int first_chunk, end_chunk;
-    int64_t partial;  // where a lone chunk's state goes, counted in states; -1: this item is the whole tile
-};
-
-struct Tile {
-    int first_item, num_items;
-};
-
-// The scratch of one call lives as long as its thread, so that its pages are mapped once.
-template <typename Value> Value* grown(std::vector<Value>& buffer, size_t size) {
-    if (buffer.size() < size) buffer.resize(size);
-    return buffer.data();
-}
-
-// Who computes what, of a batch and a window.
-struct Work {
-    std::vector<Item> items;
-    std::vector<Tile> tiles;
-    std::vector<float> partials;
-    int max_rows = 0;  // of a tile, with all its heads
-    int64_t num_partials = 0;
-    int window = -1;
-
-    float* partial(const Item& item, const AttentionShape& shape) {
-        return partials.data() + item.partial * state_floats(max_rows, shape.head_dim);
-    }
-};
-
-// A tile of few rows takes all key-value heads, one of many a head. Few tiles leave threads idle; then each has one head,
-// and each of its chunks is an item of its own, and the chunks of a tile are merged later.
-inline void plan_work(const AttentionBatch& batch, const AttentionShape& shape, Work& work) {
-    const int group = shape.num_heads / shape.num_kv_heads;
-    const int tile_queries = std::max(MAX_ROWS / group, 1);
-    int num_tiles = 0, most_new = 0;
-    for (int row = 0; row < batch.num_rows; row++) {
-        const int num_new = batch.row_starts[row + 1] - batch.row_starts[row];
-        num_tiles += (num_new + tile_queries - 1) / tile_queries;
-        most_new = std::max(most_new, num_new);
-    }
-    const bool has_many = batch.num_threads == 1 || num_tiles >= 4 * batch.num_threads;
-    const bool splits = batch.num_threads > 1 && num_tiles * shape.num_kv_heads < 4 * batch.num_threads;
-    work.items.clear();
-    work.tiles.clear();
-    work.num_partials = 0;
-    work.max_rows = std::max(std::min(most_new, tile_queries) * group, has_many ? shape.num_heads : 0);
-    for (int row = 0; row < batch.num_rows; row++) {
-        const int num_new = batch.row_starts[row + 1] - batch.row_starts[row];
-        const int num_before = batch.seq_lens[row] - num_new;
-        const int num_heads = has_many && num_new == 1 ? shape.num_kv_heads : 1;
-        for (int first = 0; first < num_new; first += tile_queries) {
-            const int num_queries = std::min(tile_queries, num_new - first);
-            const int first_seen = shape.window ? std::max(num_before + first - shape.window + 1, 0) : 0;
-            const int first_chunk = first_seen / CHUNK;
-            const int end_chunk = (num_before + first + num_queries - 1) / CHUNK + 1;
-            for (int head = 0; head < shape.num_kv_heads; head += num_heads) {
-                const int first_item = int(work.items.size());
-                if (splits && end_chunk - first_chunk > 1) {
-                    for (int chunk = first_chunk; chunk < end_chunk; chunk++)
-                        work.items.push_back(
-                            {row, head, num_heads, first, num_queries, chunk, chunk + 1, work.num_partials++});
-                } else {
-                    work.items.push_back({row, head, num_heads, first, num_queries, first_chunk, end_chunk, -1});
-                }
-                work.tiles.push_back({first_item, int(work.items.size()) - first_item});
-            }
-        }
-    }
-    grown(work.partials, work.num_partials * state_floats(work.max_rows, shape.head_dim));
-}
-
 template <typename Value>
 void write_new(Member& member, const AttentionBatch& batch, const AttentionShape& shape,
                const AttentionInputs& inputs) {
@@ -114,35 +39,38 @@ void attend_together(Member& member, const AttentionBatch& batch, const Attentio
     const size_t scratch_size = TileAttention<Value>::scratch_floats(work.max_rows, shape.head_dim);
     TileAttention<Value> attention(batch, shape, inputs, work.max_rows, grown(buffer, scratch_size));
     const int num_items = int(work.items.size()), num_tiles = int(work.tiles.size());
+    const auto expect = [&](const Tile& tile, const Step& step) {
+        attention.expect(work.slots_row(tile, step), tile.first_head, step.chunk);
+    };
     member.share(num_items, [&](int64_t index, const MayWrite& may_write) {
         const Item& item = work.items[index];
-        attention.start(item.row, item.first_head, item.num_heads, item.first_query, item.num_queries);
-        for (int chunk = item.first_chunk; chunk < item.end_chunk; chunk++) {
-            if (chunk + 1 < item.end_chunk) {
-                attention.expect(item.row, item.first_head, chunk + 1);
+        const Tile& tile = work.tiles[item.tile];
+        attention.start(tile, work.queries.data() + tile.first_query);
+        for (int step = item.first_step; step < item.end_step; step++) {
+            if (step + 1 < item.end_step) {
+                expect(tile, work.steps[step + 1]);
             } else {
                 const Item& next = work.items[std::min<int64_t>(index + 1, num_items - 1)];
-                attention.expect(next.row, next.first_head, next.first_chunk);
+                expect(work.tiles[next.tile], work.steps[next.first_step]);
             }
-            attention.add_chunk(chunk);
+            attention.add_chunk(work.steps[step]);
         }
         if (!may_write()) return;
         if (item.partial >= 0)
-            attention.save(work.partial(item, shape));
+            attention.save(work.partial(item.partial, shape));
         else
             attention.write_output();
     });
     if (work.num_partials == 0) return;
     member.share(num_tiles, [&](int64_t index, const MayWrite& may_write) {
         const Tile& tile = work.tiles[index];
-        const Item& first = work.items[tile.first_item];
-        if (first.partial < 0) {
+        if (tile.first_partial < 0) {
             may_write();
             return;
         }
-        attention.start(first.row, first.first_head, first.num_heads, first.first_query, first.num_queries);
-        for (int part = 0; part < tile.num_items; part++)
-            attention.merge(work.partial(work.items[tile.first_item + part], shape));
+        attention.start(tile, work.queries.data() + tile.first_query);
+        for (int step = 0; step < tile.num_steps; step++)
+            attention.merge(work.partial(tile.first_partial + step, shape));
         if (may_write()) attention.write_output();
     });
 }

@@ -9,12 +9,13 @@
 
 constexpr int CHUNK = 128;      // positions whose scores are computed at once
 constexpr int MAX_ROWS = 96;    // of a tile, unless a single query's group has more
-constexpr int DIRECT_ROWS = 4;  // of a tile whose keys are not packed first
 constexpr int NUM_COLUMNS = 4;  // vectors side by side in the inner loops
 #if LANES == 16
 constexpr int ROWS_AT_ONCE = 6;  // 24 of 32 registers hold sums
+constexpr int DIRECT_ROWS = 6;   // of a tile whose keys are not packed first
 #else
 constexpr int ROWS_AT_ONCE = 3;
+constexpr int DIRECT_ROWS = 4;
 #endif
 
 enum ValueType : int32_t { FLOAT32 = 0, BFLOAT16 = 1, FLOAT16 = 2 };
@@ -68,6 +69,7 @@ struct ChunkState {
 
     ChunkState(float* buffer, int max_rows)
         : largest(buffer), weight(buffer + max_rows), values(buffer + 2 * max_rows) {}
+    ChunkState(float* largest, float* weight, float* values) : largest(largest), weight(weight), values(values) {}
 };
 
 // sums[row][column] += left[row][step] · right[step][column] for some rows and vectors of columns.
@@ -104,33 +106,36 @@ inline __attribute__((always_inline)) void multiply(const float* left, int left_
             store(sums + row * sum_stride + column * LANES, totals[row][column]);
 }
 
-// Rows of memory that will be wanted soon. Several take turns in fetching them: each takes every num_turns-th.
-struct RowsAhead {
+// Rows of memory that will be wanted soon, fetched one after another as work goes on: neighbours in their order, which
+// the processor then reads ahead by itself, too.
+class RowsAhead {
+  public:
     const char* rows[CHUNK];
-    int num_bytes, turn, num_turns;
 
-    void fetch(int index) const {
-        for (int byte = 0; byte < num_bytes; byte += 64) __builtin_prefetch(rows[index] + byte, 0, 2);
+    void expect(int num_rows, int num_bytes) {
+        num_rows_ = num_rows;
+        num_bytes_ = num_bytes;
+        next_ = due_ = 0;
     }
-    // Those whose turn it is from `first` up to `end`, where `first` is a multiple of LANES.
-    void fetch_some(int first, int end) const {
-        for (int index = first + (num_turns + turn - first % num_turns) % num_turns; index < end; index += num_turns)
-            fetch(index);
+    // Until all are fetched, so much will be done.
+    void plan(int work) { work_ = work; }
+
+    void advance(int work) {
+        for (due_ += work * num_rows_; due_ >= work_ && next_ < num_rows_; due_ -= work_, next_++)
+            for (int byte = 0; byte < num_bytes_; byte += 64) __builtin_prefetch(rows[next_] + byte, 0, 2);
     }
+
+  private:
+    int num_rows_ = 0, num_bytes_ = 0, work_ = 1;
+    int next_ = 0, due_ = 0;
 };
 
 // sums[row][…] += weights[row][position] · values[position][…], the values read where they are. `ahead` may
 // be null.
 template <int ROWS, int COLUMNS, typename Value>
 inline __attribute__((always_inline)) void weigh(const float* weights, const Value* const* value_rows,
-                                                 const RowsAhead* ahead, int offset, int num_positions, float* sums,
+                                                 RowsAhead* ahead, int offset, int num_positions, float* sums,
                                                  int sum_stride) {
-    int until_turn = ahead ? ahead->turn : INT_MAX;
-    const auto fetch = [&](int position) {
-        if (until_turn-- > 0) return;
-        ahead->fetch(position);
-        until_turn = ahead->num_turns - 1;
-    };
     Floats totals[ROWS][COLUMNS];
     for (int row = 0; row < ROWS; row++)
         for (int column = 0; column < COLUMNS; column++) totals[row][column] = Floats{};
@@ -138,8 +143,7 @@ inline __attribute__((always_inline)) void weigh(const float* weights, const Val
     if constexpr (Products<Value>::are_pairs) {
         static_assert(COLUMNS % 2 == 0, "a vector of 32 values fills two of sums");
         for (int position = 0; position < num_positions; position += 2) {
-            fetch(position);
-            fetch(position + 1);
+            if (ahead) ahead->advance(2);
             Floats factors[COLUMNS];
 #pragma GCC unroll 2
             for (int column = 0; column < COLUMNS; column += 2) {
@@ -162,7 +166,7 @@ inline __attribute__((always_inline)) void weigh(const float* weights, const Val
 #endif
     {
         for (int position = 0; position < num_positions; position++) {
-            fetch(position);
+            if (ahead) ahead->advance(1);
             Floats factors[COLUMNS];
 #pragma GCC unroll 4
             for (int column = 0; column < COLUMNS; column++)
@@ -180,51 +184,71 @@ inline __attribute__((always_inline)) void weigh(const float* weights, const Val
             store(sums + row * sum_stride + column * LANES, totals[row][column]);
 }
 
-// Of one step: a value, or a pair of bfloat16 that looks like a float.
-template <typename Value> inline Floats key_steps(const Value* key) {
-    if constexpr (Products<Value>::are_pairs)
-        return load(reinterpret_cast<const float*>(key));
-    else
-        return load(key);
-}
+// STEPS steps of LANES keys: a step is a value, or a pair of bfloat16 that looks like a float.
+#if LANES == 16
+constexpr int STEPS = 8;
 
-    // LANES rows of LANES steps become vectors of one step each.
-    template <typename Value>
+inline __m512 steps_of_two(const float* first, const float* second) {
+    return _mm512_castpd_ps(
+        _mm512_insertf64x4(_mm512_castps_pd(_mm512_castps256_ps512(_mm256_loadu_ps(first))),
+                           _mm256_castps_pd(_mm256_loadu_ps(second)), 1));
+}
+inline __m256i eight_halves(const void* from) {
+    return _mm256_cvtepu16_epi32(_mm_loadu_si128(static_cast<const __m128i*>(from)));
+}
+inline __m512 steps_of_two(const BFloat16* first, const BFloat16* second) {
+    if constexpr (Products<BFloat16>::are_pairs)
+        return steps_of_two(reinterpret_cast<const float*>(first), reinterpret_cast<const float*>(second));
+    const __m512i both = _mm512_inserti64x4(_mm512_castsi256_si512(eight_halves(first)), eight_halves(second), 1);
+    return _mm512_castsi512_ps(_mm512_slli_epi32(both, 16));
+}
+inline __m512 steps_of_two(const Float16* first, const Float16* second) {
+    const __m128i low = _mm_loadu_si128(reinterpret_cast<const __m128i*>(first));
+    const __m128i high = _mm_loadu_si128(reinterpret_cast<const __m128i*>(second));
+    return _mm512_cvtph_ps(_mm256_inserti128_si256(_mm256_castsi128_si256(low), high, 1));
+}
+#else
+constexpr int STEPS = LANES;
+#endif
+
+// STEPS steps of LANES rows become vectors of one step each.
+template <typename Value>
 inline __attribute__((always_inline)) void transpose(const Value* const* rows, int offset, Floats* steps) {
 #if LANES == 16
-        __m512 a[16], b[16];
-#pragma GCC unroll 16
-        for (int row = 0; row < 16; row++) a[row] = bits_as<__m512>(key_steps(rows[row] + offset));
+    // Each vector begins with the steps of a row and of the row four further on, so that they end in order.
+    __m512 a[8], b[8];
 #pragma GCC unroll 8
-        for (int row = 0; row < 16; row += 2) {
-            b[row] = _mm512_unpacklo_ps(a[row], a[row + 1]);
-            b[row + 1] = _mm512_unpackhi_ps(a[row], a[row + 1]);
-        }
-#pragma GCC unroll 4
-        for (int row = 0; row < 16; row += 4) {
-#pragma GCC unroll 2
-            for (int half = 0; half < 2; half++) {
-                const __m512d low = bits_as<__m512d>(b[row + half]), high = bits_as<__m512d>(b[row + half + 2]);
-                a[row + 2 * half] = bits_as<__m512>(_mm512_unpacklo_pd(low, high));
-                a[row + 2 * half + 1] = bits_as<__m512>(_mm512_unpackhi_pd(low, high));
-            }
-        }
-#pragma GCC unroll 4
-        for (int row = 0; row < 4; row++) {
-            b[row] = _mm512_shuffle_f32x4(a[row], a[row + 4], 0x88);
-            b[row + 4] = _mm512_shuffle_f32x4(a[row], a[row + 4], 0xdd);
-            b[row + 8] = _mm512_shuffle_f32x4(a[row + 8], a[row + 12], 0x88);
-            b[row + 12] = _mm512_shuffle_f32x4(a[row + 8], a[row + 12], 0xdd);
-        }
-#pragma GCC unroll 8
-        for (int row = 0; row < 8; row++) {
-            steps[row % 4 + row / 4 * 4] = bits_as<Floats>(_mm512_shuffle_f32x4(b[row], b[row + 8], 0x88));
-            steps[row % 4 + row / 4 * 4 + 8] = bits_as<Floats>(_mm512_shuffle_f32x4(b[row], b[row + 8], 0xdd));
-        }
-#else
-        for (int row = 0; row < LANES; row++) {
-            const Floats one = key_steps(rows[row] + offset);
-            for (int step = 0; step < LANES; step++) steps[step][row] = one[step];
-        }
-#endif
+    for (int row = 0; row < 8; row++) {
+        const int first = row % 4 + row / 4 * 8;
+        a[row] = steps_of_two(rows[first] + offset, rows[first + 4] + offset);
     }
+#pragma GCC unroll 4
+    for (int row = 0; row < 8; row += 2) {
+        b[row] = _mm512_unpacklo_ps(a[row], a[row + 1]);
+        b[row + 1] = _mm512_unpackhi_ps(a[row], a[row + 1]);
+    }
+#pragma GCC unroll 2
+    for (int row = 0; row < 8; row += 4) {
+#pragma GCC unroll 2
+        for (int half = 0; half < 2; half++) {
+            const __m512d low = _mm512_castps_pd(b[row + half]), high = _mm512_castps_pd(b[row + half + 2]);
+            a[row + 2 * half] = _mm512_castpd_ps(_mm512_unpacklo_pd(low, high));
+            a[row + 2 * half + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(low, high));
+        }
+    }
+#pragma GCC unroll 4
+    for (int step = 0; step < 4; step++) {
+        steps[step] = bits_as<Floats>(_mm512_shuffle_f32x4(a[step], a[step + 4], 0x88));
+        steps[step + 4] = bits_as<Floats>(_mm512_shuffle_f32x4(a[step], a[step + 4], 0xdd));
+    }
+#else
+    for (int row = 0; row < LANES; row++) {
+        Floats one;
+        if constexpr (Products<Value>::are_pairs)
+            one = load(reinterpret_cast<const float*>(rows[row] + offset));
+        else
+            one = load(rows[row] + offset);
+        for (int step = 0; step < LANES; step++) steps[step][row] = one[step];
+    }
+#endif
+}

@@ -1,11 +1,13 @@
-// `TileAttention`: some neighbouring queries of one row, for the heads that share key-value heads.
+// `TileAttention`: some neighbouring queries of one row, or one of each of several rows, for the heads that share
+// key-value heads.
 //
 // A tile has one or several key-value heads; the rows of each are (query, head of the group) pairs, query by query. What
-// it sees is added chunk by chunk, each for all its heads, because a slot's heads lie side by side.
+// it sees is added chunk by chunk, each for all its heads, because a slot's heads lie side by side, and for all queries
+// that see the same slots there.
 
 #pragma once
 
-#include "attention_products.h"
+#include "attention_plan.h"
 
 #include <cmath>
 
@@ -34,15 +36,12 @@ template <typename Value> class TileAttention {
           total_(chunk_.values + size_t(max_rows) * padded_head_dim(shape.head_dim), max_rows) {}
 
     // Begin a tile that has seen nothing.
-    void start(int row, int first_head, int num_heads, int first_query, int num_queries) {
-        row_ = row;
-        first_head_ = first_head;
-        num_heads_ = num_heads;
-        num_rows_ = num_queries * group_;
-        first_token_ = batch_.row_starts[row] + first_query;
-        const int num_new = batch_.row_starts[row + 1] - batch_.row_starts[row];
-        first_position_ = batch_.seq_lens[row] - num_new + first_query;
-        for (int index = 0; index < num_heads * num_rows_; index++) total_.weight[index] = 0;
+    void start(const Tile& tile, const Query* queries) {
+        first_query_ = queries;
+        first_head_ = tile.first_head;
+        num_heads_ = tile.num_heads;
+        num_rows_ = tile.num_queries * group_;
+        for (int index = 0; index < num_heads_ * num_rows_; index++) total_.weight[index] = 0;
         has_queries_ = false;
     }
 
@@ -54,36 +53,37 @@ template <typename Value> class TileAttention {
         const size_t offset = size_t(first_head) * shape_.head_dim * sizeof(Value);
         const char* keys = static_cast<const char*>(shape_.key_pool) + offset;
         const char* values = static_cast<const char*>(shape_.value_pool) + offset;
-        for (int index = 0; index < CHUNK; index++) {
-            const int position = chunk * CHUNK + index < end ? chunk * CHUNK + index : end - 1;
-            const size_t at = size_t(slots[position]) * slot_bytes;
+        const int num_rows = std::min(end - chunk * CHUNK, CHUNK);
+        for (int index = 0; index < num_rows; index++) {
+            const size_t at = size_t(slots[chunk * CHUNK + index]) * slot_bytes;
             keys_ahead_.rows[index] = keys + at;
             values_ahead_.rows[index] = values + at;
         }
+        keys_ahead_.expect(num_rows, num_heads_ * shape_.head_dim * int(sizeof(Value)));
+        values_ahead_.expect(num_rows, num_heads_ * shape_.head_dim * int(sizeof(Value)));
     }
 
-    void add_chunk(int chunk) {
+    void add_chunk(const Step& step) {
         if (!has_queries_) pack_queries();
-        const int start = chunk * CHUNK;
-        const int last_position = first_position_ + num_rows_ / group_ - 1;
-        const int num_seen = last_position + 1 - start < CHUNK ? last_position + 1 - start : CHUNK;
-        find_slots(start, num_seen);
+        const int start = step.chunk * CHUNK;
+        const Query& last = first_query_[step.first_query + step.num_queries - 1];
+        const int num_seen = last.position + 1 - start < CHUNK ? last.position + 1 - start : CHUNK;
+        first_looking_ = step.first_query * group_;
+        num_looking_ = step.num_queries * group_;
+        find_slots(last.row, start, num_seen);
+        keys_ahead_.plan(num_heads_ * num_seen);
+        values_ahead_.plan(num_heads_ * num_seen);
         for (head_ = 0; head_ < num_heads_; head_++) {
-            for (RowsAhead* ahead : {&keys_ahead_, &values_ahead_}) {
-                ahead->num_bytes = num_heads_ * shape_.head_dim * int(sizeof(Value));
-                ahead->turn = head_;
-                ahead->num_turns = num_heads_;
-            }
             find_rows(num_seen);
-            if (num_rows_ <= DIRECT_ROWS && shape_.head_dim % (LANES * VALUES_A_STEP) == 0) {
-                with_constant<DIRECT_ROWS>(num_rows_, [&](auto num_rows) { score_directly<num_rows>(num_seen); });
+            if (num_looking_ <= DIRECT_ROWS && shape_.head_dim % (STEPS * VALUES_A_STEP) == 0) {
+                with_constant<DIRECT_ROWS>(num_looking_, [&](auto num_rows) { score_directly<num_rows>(num_seen); });
             } else {
                 pack_keys(num_seen);
                 score(num_seen);
             }
-            for (int row = 0; row < num_rows_; row++) soften(row, start, num_seen);
+            for (int row = 0; row < num_looking_; row++) soften(row, start, num_seen);
             sum_values(num_seen);
-            merge(chunk_, head_ * num_rows_, num_rows_);
+            merge(chunk_, head_ * num_rows_ + first_looking_, num_looking_);
         }
     }
 
@@ -100,7 +100,7 @@ template <typename Value> class TileAttention {
     void write_output() const {
         for (int index = 0; index < num_heads_ * num_rows_; index++) {
             const int head = first_head_ + index / num_rows_, row = index % num_rows_;
-            const size_t token = first_token_ + row / group_;
+            const size_t token = first_query_[row / group_].token;
             Value* output = static_cast<Value*>(inputs_.outputs) +
                             (token * shape_.num_heads + head * group_ + row % group_) * shape_.head_dim;
             const float* values = total_.values + size_t(index) * width_;
@@ -138,7 +138,7 @@ template <typename Value> class TileAttention {
         for (int index = 0; index < num_heads_ * num_rows_; index++) {
             const int head = first_head_ + index / num_rows_, row = index % num_rows_;
             const Value* from = static_cast<const Value*>(inputs_.queries) +
-                                (first_token_ + row / group_) * inputs_.query_stride +
+                                first_query_[row / group_].token * inputs_.query_stride +
                                 size_t(head * group_ + row % group_) * shape_.head_dim;
             float* to = queries_ + size_t(index) * num_steps_;
             if constexpr (PAIRS) {
@@ -150,10 +150,12 @@ template <typename Value> class TileAttention {
         }
     }
 
-    const float* queries() const { return queries_ + size_t(head_) * num_rows_ * num_steps_; }
+    const float* queries() const {
+        return queries_ + (size_t(head_) * num_rows_ + first_looking_) * num_steps_;
+    }
 
-    void find_slots(int start, int num_seen) {
-        const int32_t* slots = batch_.slot_table + row_ * batch_.table_stride + start;
+    void find_slots(int row, int start, int num_seen) {
+        const int32_t* slots = batch_.slot_table + row * batch_.table_stride + start;
         for (int index = 0; index < num_seen; index++)
             places_[index] = (size_t(slots[index]) * shape_.num_kv_heads + first_head_) * shape_.head_dim;
     }
@@ -176,15 +178,15 @@ template <typename Value> class TileAttention {
         }
         // A pair's second half may lie beyond the end; its weight is 0.
         value_rows_[num_seen] = value_rows_[num_seen - 1];
-        for (int index = num_seen; index % LANES; index++) key_rows_[index] = key_rows_[num_seen - 1];
+        for (int index = num_seen; index % (2 * LANES); index++) key_rows_[index] = key_rows_[num_seen - 1];
     }
 
     // keys_[step][position]: positions stand side by side in a vector.
     void pack_keys(int num_seen) {
         for (int position = 0; position < num_seen; position += LANES) {
-            keys_ahead_.fetch_some(position, position + LANES);
+            keys_ahead_.advance(LANES);
             int step = 0;
-            for (; (step + LANES) * VALUES_A_STEP <= shape_.head_dim; step += LANES)
+            for (; (step + STEPS) * VALUES_A_STEP <= shape_.head_dim; step += STEPS)
                 pack_transposed(key_rows_ + position, step * VALUES_A_STEP, keys_ + size_t(step) * CHUNK + position);
             for (; step < num_steps_; step++) {
                 for (int lane = 0; lane < LANES; lane++)
@@ -205,35 +207,46 @@ template <typename Value> class TileAttention {
     }
 
     static void pack_transposed(const Value* const* rows, int offset, float* to) {
-        Floats steps[LANES];
+        Floats steps[STEPS];
         transpose(rows, offset, steps);
-#pragma GCC unroll 16
-        for (int step = 0; step < LANES; step++) store(to + step * CHUNK, steps[step]);
+#pragma GCC unroll 8
+        for (int step = 0; step < STEPS; step++) store(to + step * CHUNK, steps[step]);
     }
 
     // For a few rows: keys are multiplied as soon as they are transposed. The same sums as `score`, in the same order.
+    // Each product waits for the one before it in its sum, so very few rows take two vectors of positions at a time.
     template <int ROWS> void score_directly(int num_seen) {
+        constexpr int VECTORS = ROWS <= DIRECT_ROWS / 2 ? 2 : 1;
         const float* queries = this->queries();
-        for (int position = 0; position < num_seen; position += LANES) {
-            keys_ahead_.fetch_some(position, position + LANES);
-            Floats totals[ROWS];
-            for (int row = 0; row < ROWS; row++) totals[row] = Floats{};
-            for (int first = 0; first < num_steps_; first += LANES) {
-                Floats steps[LANES];
-                transpose(key_rows_ + position, first * VALUES_A_STEP, steps);
-#pragma GCC unroll 16
-                for (int step = 0; step < LANES; step++) {
+        for (int position = 0; position < num_seen; position += VECTORS * LANES) {
+            keys_ahead_.advance(VECTORS * LANES);
+            Floats totals[ROWS][VECTORS];
+            for (int row = 0; row < ROWS; row++)
+                for (int vector = 0; vector < VECTORS; vector++) totals[row][vector] = Floats{};
+            for (int first = 0; first < num_steps_; first += STEPS) {
+                Floats steps[VECTORS][STEPS];
+#pragma GCC unroll 2
+                for (int vector = 0; vector < VECTORS; vector++)
+                    transpose(key_rows_ + position + vector * LANES, first * VALUES_A_STEP, steps[vector]);
+#pragma GCC unroll 8
+                for (int step = 0; step < STEPS; step++) {
 #pragma GCC unroll 6
                     for (int row = 0; row < ROWS; row++) {
                         const Floats factor = all(queries[row * num_steps_ + first + step]);
-                        if constexpr (PAIRS)
-                            totals[row] = add_products(totals[row], bits_as<Words>(steps[step]), bits_as<Words>(factor));
-                        else
-                            totals[row] += steps[step] * factor;
+#pragma GCC unroll 2
+                        for (int vector = 0; vector < VECTORS; vector++) {
+                            Floats& total = totals[row][vector];
+                            if constexpr (PAIRS)
+                                total = add_products(total, bits_as<Words>(steps[vector][step]), bits_as<Words>(factor));
+                            else
+                                total += steps[vector][step] * factor;
+                        }
                     }
                 }
             }
-            for (int row = 0; row < ROWS; row++) store(scores_ + row * CHUNK + position, totals[row]);
+            for (int row = 0; row < ROWS; row++)
+                for (int vector = 0; vector < VECTORS; vector++)
+                    store(scores_ + row * CHUNK + position + vector * LANES, totals[row][vector]);
         }
     }
 
@@ -241,8 +254,8 @@ template <typename Value> class TileAttention {
         const int num_vectors = (num_seen + LANES - 1) / LANES;
         for (int first = 0; first < num_vectors; first += NUM_COLUMNS) {
             const int columns = num_vectors - first < NUM_COLUMNS ? num_vectors - first : NUM_COLUMNS;
-            for (int row = 0; row < num_rows_; row += ROWS_AT_ONCE) {
-                const int rows = num_rows_ - row < ROWS_AT_ONCE ? num_rows_ - row : ROWS_AT_ONCE;
+            for (int row = 0; row < num_looking_; row += ROWS_AT_ONCE) {
+                const int rows = num_looking_ - row < ROWS_AT_ONCE ? num_looking_ - row : ROWS_AT_ONCE;
                 with_constant<ROWS_AT_ONCE>(rows, [&](auto num_rows) {
                     with_constant<NUM_COLUMNS>(columns, [&](auto num_columns) {
                         multiply<num_rows, num_columns, PAIRS>(queries() + size_t(row) * num_steps_, num_steps_,
@@ -257,18 +270,19 @@ template <typename Value> class TileAttention {
     // A row's scores become weights, and 0 where it must not look.
     void soften(int row, int start, int num_seen) {
         float* scores = scores_ + row * CHUNK;
-        const int position = first_position_ + row / group_;
+        const int position = first_query_[(first_looking_ + row) / group_].position;
         const int end = position + 1 - start;  // the first that lies in the future
         const int begin = shape_.window ? position + 1 - shape_.window - start : 0;
         const int num_vectors = (num_seen + LANES - 1) / LANES;
         Ints lanes;
         for (int lane = 0; lane < LANES; lane++) lanes[lane] = lane;
         Floats top = all(-INFINITY);
+        const bool sees_all = begin <= 0 && end >= num_vectors * LANES;
         for (int vector = 0; vector < num_vectors; vector++) {
             const Ints at = lanes + vector * LANES;
             Floats values = load(scores + vector * LANES) * shape_.scale;
             if (shape_.soft_cap > 0) values = capped(values);
-            values = ((at >= begin) & (at < end)) ? values : all(-INFINITY);
+            if (!sees_all) values = ((at >= begin) & (at < end)) ? values : all(-INFINITY);
             store(scores + vector * LANES, values);
             top = larger(top, values);
         }
@@ -302,8 +316,8 @@ template <typename Value> class TileAttention {
     void sum_values(int num_seen) {
         for (int start = 0; start < width_; start += NUM_COLUMNS * LANES) {
             const int left = (width_ - start) / LANES;
-            for (int row = 0; row < num_rows_; row += ROWS_AT_ONCE) {
-                const int rows = num_rows_ - row < ROWS_AT_ONCE ? num_rows_ - row : ROWS_AT_ONCE;
+            for (int row = 0; row < num_looking_; row += ROWS_AT_ONCE) {
+                const int rows = num_looking_ - row < ROWS_AT_ONCE ? num_looking_ - row : ROWS_AT_ONCE;
                 with_constant<ROWS_AT_ONCE>(rows, [&](auto num_rows) {
                     with_constant<NUM_COLUMNS / VALUES_A_STEP>(left / VALUES_A_STEP, [&](auto num_units) {
                         weigh<num_rows, num_units * VALUES_A_STEP, Value>(scores_ + row * CHUNK, value_rows_,
@@ -317,6 +331,18 @@ template <typename Value> class TileAttention {
 
     // The rows of `from` into the total's rows from `first_total` on.
     void merge(const ChunkState& from, int first_total, int num_rows) {
+        for (int first = 0; first < num_rows; first += LANES) {
+            const int num = num_rows - first < LANES ? num_rows - first : LANES;
+            merge_some(ChunkState{from.largest + first, from.weight + first, from.values + size_t(first) * width_},
+                       first_total + first, num);
+        }
+    }
+
+    // At most LANES rows. Lanes beyond the last, and those of rows that have seen nothing, hold anything.
+    void merge_some(const ChunkState& from, int first_total, int num_rows) {
+        const Floats before = load(total_.largest + first_total), new_one = load(from.largest);
+        const Floats most = larger(before, new_one);
+        const Floats keep = exponential(before - most), take = exponential(new_one - most);
         for (int row = 0; row < num_rows; row++) {
             const int total = first_total + row;
             if (from.weight[row] == 0) continue;
@@ -328,12 +354,10 @@ template <typename Value> class TileAttention {
                 std::memcpy(to, values, width_ * sizeof(float));
                 continue;
             }
-            const float before = total_.largest[total], most = before > from.largest[row] ? before : from.largest[row];
-            const float keep = exponential(all(before - most))[0], take = exponential(all(from.largest[row] - most))[0];
-            total_.largest[total] = most;
-            total_.weight[total] = total_.weight[total] * keep + from.weight[row] * take;
+            total_.largest[total] = most[row];
+            total_.weight[total] = total_.weight[total] * keep[row] + from.weight[row] * take[row];
             for (int start = 0; start < width_; start += LANES)
-                store(to + start, load(to + start) * keep + load(values + start) * take);
+                store(to + start, load(to + start) * keep[row] + load(values + start) * take[row]);
         }
     }
 
@@ -348,8 +372,9 @@ template <typename Value> class TileAttention {
     const Value* key_rows_[CHUNK];
     const Value* value_rows_[CHUNK + 1];
     RowsAhead keys_ahead_, values_ahead_;
-    int row_ = 0, first_head_ = 0, num_heads_ = 0, head_ = 0;  // head_: of the tile
-    int num_rows_ = 0;                                         // of each head
-    int first_token_ = 0, first_position_ = 0;
+    const Query* first_query_ = nullptr;
+    int first_head_ = 0, num_heads_ = 0, head_ = 0;  // head_: of the tile
+    int num_rows_ = 0;                               // of each head
+    int first_looking_ = 0, num_looking_ = 0;        // of these rows, those that see the chunk
     bool has_queries_ = false;
 };
