@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import statistics
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,8 +16,8 @@ from line_plot import LinePlot
 
 MIB = 2**20
 NUM_SAMPLES, SHORTEST_INTERVAL_S = 360, 2.0
-# Memory is compared by medians of fifths of the run: the last one with the higher of the first two. An allocator keeps
-# more or less from one minute to the next, some per cent of a process; what leaks is never less than before.
+# Memory is compared by the least in each fifth of the run: the last one with the higher of the first two. Between two
+# moments at which it gives back what is free, a process holds more or less, some per cent; what leaks is there always.
 NUM_PARTS, NUM_FIRST_PARTS = 5, 2
 SLACK_BYTES = MIB
 
@@ -119,8 +118,8 @@ def growths(samples: Sequence[Sample]) -> Iterator[tuple[str, Growth]]:
     for name in names:
         values = [sample.sizes[name].num_bytes for sample in samples]
         first = [values[part * num_in_part :][:num_in_part] for part in range(NUM_FIRST_PARTS)]
-        begun = max(statistics.median(part) for part in first if part)
-        yield name, Growth(begun, statistics.median(values[-num_in_part:]))
+        begun = max(min(part) for part in first if part)
+        yield name, Growth(begun, min(values[-num_in_part:]))
 
 
 def plots(samples: Sequence[Sample]) -> dict[str, LinePlot]:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4
 MOST_KEPT = 512 * 2**20
 # Without work, and with no end of it.
-IDLE_S, BUSY_S = 60.0, 300.0
+IDLE_S, BUSY_S = 60.0, 60.0
 
 
 def keep_freed_memory() -> bool:
