@@ -13,7 +13,8 @@ class KernelFacts:
     are_there: bool
     reason: str
     multiply_bfloat16: bool = False  # in hardware
-    know_amx: bool = False  # and use it, unless the system or the operator forbids it
+    know_amx: bool = False
+    use_amx: bool = False  # as they do where they know it, unless the system or the operator forbids it
 
 
 NO_KERNELS = KernelFacts(are_there=False, reason="nobody has looked for native kernels")

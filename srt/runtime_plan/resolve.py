@@ -43,7 +43,9 @@ def resolve(args: ServerArgs, config: ModelConfig, facts: DeviceFacts, tp_size: 
     )
     backend, why_backend = resolve_attention_backend(args.attention_backend, facts)
     layers, why_layers = resolve_layers(backend, dtype, facts, args.quantization)
-    quantization, why_quantization = resolve_quantization(args.quantization, layers, why_layers, config)
+    quantization, why_quantization = resolve_quantization(
+        args.quantization, layers, why_layers, config, uses_amx=facts.kernels.use_amx
+    )
     overlaps, why_overlaps = resolve_overlap(
         facts.kind, enable=args.enable_overlap_schedule, disable=args.disable_overlap_schedule
     )
@@ -229,7 +231,9 @@ def resolve_layers(
     return "native", "C++, all layers in one call"
 
 
-def resolve_quantization(asked: str, layers: str, why_layers: str, config: ModelConfig) -> tuple[str, str]:
+def resolve_quantization(
+    asked: str, layers: str, why_layers: str, config: ModelConfig, *, uses_amx: bool
+) -> tuple[str, str]:
     """What weights are multiplied as."""
     is_gguf = config.checkpoint_format == "gguf"
     if asked in QUANTIZED_AT_LOADING:
@@ -250,6 +254,8 @@ def resolve_quantization(asked: str, layers: str, why_layers: str, config: Model
         return "none", "asked for by --quantization"
     if layers != "native":
         return "none", "weights are rounded to the model's type; only native layers know others"
+    if uses_amx:
+        return "none", "this processor's AMX multiplies bfloat16, and not weights as the file has them"
     return "stored", "as the file has them; types without a kernel are rounded to the model's type"
 
 

@@ -20,6 +20,7 @@ def find_kernels() -> KernelFacts:
         reason=f"C++ for this processor ({library.instructions}), {origin}",
         multiply_bfloat16=library.multiplies_bfloat16,
         know_amx=library.knows_tiles,
+        use_amx=library.uses_tiles,
     )
 
 

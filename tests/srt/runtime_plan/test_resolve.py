@@ -190,6 +190,8 @@ def test_quantised_weights_are_kept_where_something_multiplies_them(config: Mode
     assert plan(from_gguf, facts=built, quantization="none").quantization == "none"
     assert plan(from_gguf).quantization == "none"
     assert plan(config, facts=built).quantization == "none"
+    with_tiles = replace(kernels, know_amx=True, use_amx=True)
+    assert plan(from_gguf, facts={"kernels": with_tiles, "has_amx": True}).quantization == "none"
 
 
 def test_weights_are_quantised_for_native_layers_only_and_once(config: ModelConfig) -> None:
