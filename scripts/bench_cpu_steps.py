@@ -5,6 +5,8 @@ are the best of many; on a busy machine, `--cpu-time` counts the processor time 
 """
 
 import argparse
+import os
+import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -49,11 +51,13 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--cpu-time", action="store_true", help="processor time of one thread")
     args = parser.parse_args()
-    torch.set_num_threads(1 if args.cpu_time else args.threads)
+    if "GOMP_SPINCOUNT" not in os.environ:  # as in the server; read when torch is loaded
+        os.execve(sys.executable, sys.orig_argv, {**os.environ, "GOMP_SPINCOUNT": "10000"})
+    num_threads = 1 if args.cpu_time else args.threads
     clock = time.process_time if args.cpu_time else time.perf_counter
     model = find_model(args.model_path)
-    bench = StepBench(model)
-    print(f"{model.name}, {torch.get_num_threads()} threads, {kernels().instructions}\n")
+    bench = StepBench(model, num_threads)
+    print(f"{model.name}, {num_threads} threads, {kernels().instructions}\n")
     print("| step | " + " | ".join(f"{way}, ms" for way in bench.ways) + " |")
     print("|---|" + "---|" * len(bench.ways))
     lone_seconds: dict[str, float] = {}
@@ -124,7 +128,8 @@ STEPS = (
 class StepBench:
     """One runner a way, all of the same checkpoint."""
 
-    def __init__(self, model: Path) -> None:
+    def __init__(self, model: Path, num_threads: int) -> None:
+        self._num_threads = num_threads
         self.config = load_model_config(model)
         is_gguf = self.config.checkpoint_format == "gguf"
         self.ways = [way for way in WAYS if is_gguf or way != "quantised"]
@@ -134,10 +139,16 @@ class StepBench:
         """The step on each runner."""
         batch = step.batch()
 
-        def run(runner: ModelRunner) -> Callable[[], object]:
-            return lambda: runner.forward(batch)
+        def run(way: str, runner: ModelRunner) -> Callable[[], object]:
+            num_threads = 1 if WAYS[way]["layers"] == "native" else self._num_threads  # as ModelRunner has it
 
-        return {way: run(runner) for way, runner in self._runners.items()}
+            def call() -> None:
+                torch.set_num_threads(num_threads)
+                runner.forward(batch)
+
+            return call
+
+        return {way: run(way, runner) for way, runner in self._runners.items()}
 
     def print_least_times(self, step: Step, seconds: Mapping[str, float], bandwidth: float) -> None:
         """Beside what memory takes to give each way's weights and keys and values once.
@@ -157,7 +168,7 @@ class StepBench:
     def _load(self, way: Mapping[str, object]) -> ModelRunner:
         plan = make_plan(
             dtype="bfloat16",
-            num_threads=torch.get_num_threads(),
+            num_threads=self._num_threads,
             context_length=2048,
             max_total_tokens=NUM_SLOTS,
             mem_fraction_static=0.5,

@@ -81,7 +81,9 @@ class ModelRunner:
     ) -> "ModelRunner":
         """Read this rank's weights. `on_progress` gets (weights loaded, weights in all). Raises StartupError.
 
-        Sets the number of this process's compute threads.
+        Sets the number of this process's compute threads: torch's own while weights are read. Beside native layers it
+        computes alone from then on: what is left to it is little, and its threads, looking for more, would keep cores
+        from the kernels' (an eighth of a small model's step).
         """
         if rank.size > config.num_kv_heads:
             raise StartupError(
@@ -105,6 +107,10 @@ class ModelRunner:
                 on_progress=on_progress,
             )
             model = model_class(config, weights, group, kernels() if plan.layers == "native" else None)
+        if plan.attention_backend == "native":
+            kernels().num_threads = plan.num_threads
+        if plan.layers == "native":
+            torch.set_num_threads(1)
         assert not weights, f"the model left {list(weights)} unused"
         return cls(
             model=model,

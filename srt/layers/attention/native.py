@@ -25,7 +25,7 @@ def make_backend(pool: KVPool) -> "NativeBackend":
 
 
 class NativeBackend:
-    """AttentionBackend over one pool, with as many threads as torch uses."""
+    """AttentionBackend over one pool."""
 
     def __init__(self, pool: KVPool, library: native.KernelLibrary) -> None:
         self._pool = pool
@@ -78,7 +78,7 @@ class NativeAttention:
             out_slots=batch.out_slots.data_ptr(),
             num_rows=batch.num_rows,
             num_tokens=batch.num_tokens,
-            num_threads=torch.get_num_threads(),
+            num_threads=library.threads(),
         )
 
     def attend(

@@ -142,6 +142,8 @@ class LayerBatch(Structure):
 class KernelLibrary:
     """A built library, loaded."""
 
+    num_threads: int | None = None  # of a call; None: as many as torch has
+
     def __init__(self, path: Path) -> None:
         library = ctypes.CDLL(str(path))
         describe = _function(library.lockstep_instructions, [], c_char_p)
@@ -189,6 +191,10 @@ class KernelLibrary:
             library.lockstep_side_by_side, [seat, c_void_p, c_int64, c_int64, c_void_p], c_int32
         )
         self.tell = _function(library.lockstep_tell, [seat, c_void_p, c_int64], c_int32)
+
+    def threads(self) -> int:
+        """How many share the work of a call."""
+        return self.num_threads or torch.get_num_threads()
 
 
 def may_use_tiles(found: int) -> bool:

@@ -64,7 +64,7 @@ class PackedMatrix:
             output.logits.data_ptr(),
             output.greatest.data_ptr(),
             output.places.data_ptr(),
-            torch.get_num_threads(),
+            self._library.threads(),
         )
         return output
 

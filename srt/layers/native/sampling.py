@@ -28,10 +28,10 @@ READABLE = (torch.float32, torch.bfloat16)
 
 
 class NativeChooser:
-    """RowChooser. On the threads that torch has, a row on one of them."""
+    """RowChooser. A row on one of the library's threads."""
 
     def __init__(self, library: KernelLibrary) -> None:
-        self._sample = library.sample
+        self._library = library
 
     def __call__(self, logits: torch.Tensor, rows: Sequence[SampleRow]) -> TokenIds:
         """(S,) token ids for `logits` (S, V) on the CPU, which stay as they are. bfloat16 is read as it is."""
@@ -43,7 +43,7 @@ class NativeChooser:
             logits = logits.float()
         assert logits.stride(1) == 1, f"logits have strides {logits.stride()}"
         masks = [None if row.allowed is None else _whole(row.allowed, vocab_size) for row in rows]
-        self._sample(
+        self._library.sample(
             logits.data_ptr(),
             logits.dtype == torch.bfloat16,
             logits.stride(0),
@@ -51,7 +51,7 @@ class NativeChooser:
             vocab_size,
             b"".join(map(_settings, rows, masks)),
             token_ids.ctypes.data,
-            torch.get_num_threads(),
+            self._library.threads(),
         )
         return token_ids
 

@@ -9,6 +9,7 @@ import torch
 
 from srt.configs.checkpoint import find_model
 from srt.distributed.collectives import TpGroup
+from srt.layers.native.load import kernels
 from srt.model_executor.model_runner import ModelRunner
 from srt.tokenizer.load import load_tokenizer, prepare_tokenizer
 from tests.fakes.forward_batches import Slots, Tokens, extend
@@ -147,6 +148,18 @@ def test_logits_are_the_same_bits_on_any_number_of_threads(tmp_path: Path) -> No
                 for threads in (1, 2, 3)
             )
             assert all(torch.equal(logits, by_one) for logits in by_more)
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_torch_computes_alone_beside_native_layers(tmp_path: Path) -> None:
+    write_tiny_checkpoint(tmp_path)
+    before = torch.get_num_threads()
+    try:
+        load_runner(tmp_path, **NATIVE, num_threads=2)
+        assert (torch.get_num_threads(), kernels().threads()) == (1, 2)
+        load_runner(tmp_path, attention_backend="native", num_threads=3)
+        assert (torch.get_num_threads(), kernels().threads()) == (3, 3)
     finally:
         torch.set_num_threads(before)
 
