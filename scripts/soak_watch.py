@@ -3,7 +3,7 @@
 import asyncio
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,9 +16,6 @@ from line_plot import LinePlot
 
 MIB = 2**20
 NUM_SAMPLES, SHORTEST_INTERVAL_S = 360, 2.0
-# Memory is compared by the least in each fifth of the run: the last one with the higher of the first two. Between two
-# moments at which it gives back what is free, a process holds more or less, some per cent; what leaks is there always.
-NUM_PARTS, NUM_FIRST_PARTS = 5, 2
 SLACK_BYTES = MIB
 
 
@@ -43,7 +40,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Growth:
-    """Memory of one process, in bytes, at the beginning of the run and at its end."""
+    """Memory of one process, in bytes, before the run and after it."""
 
     begun: float
     ended: float
@@ -109,17 +106,6 @@ def _look(server: OwnServer, begun: float) -> Sample:
         num_running=sum(load["num_running_reqs"] for load in loads),
         num_waiting=sum(load["num_waiting_reqs"] for load in loads),
     )
-
-
-def growths(samples: Sequence[Sample]) -> Iterator[tuple[str, Growth]]:
-    """Of each process that was there all the time."""
-    num_in_part = max(len(samples) // NUM_PARTS, 1)
-    names = [name for name in samples[0].sizes if all(name in sample.sizes for sample in samples)]
-    for name in names:
-        values = [sample.sizes[name].num_bytes for sample in samples]
-        first = [values[part * num_in_part :][:num_in_part] for part in range(NUM_FIRST_PARTS)]
-        begun = max(min(part) for part in first if part)
-        yield name, Growth(begun, min(values[-num_in_part:]))
 
 
 def plots(samples: Sequence[Sample]) -> dict[str, LinePlot]:

@@ -1,16 +1,19 @@
 import pytest
 
 from soak import Rest, breaches, is_settled, parse_options
-from soak_watch import Growth, ProcessSize, Sample, growths, memory_of, plots
+from soak_watch import ProcessSize, Sample, memory_of, plots
 
 MIB = 2**20
 SIZE = ProcessSize(num_bytes=100 * MIB, num_descriptors=20, num_threads=3)
 BEFORE = Rest({"main": SIZE}, "the river runs", {"num_used_tokens of 0": 0})
-STEADY = ("main", Growth(100 * MIB, 100 * MIB))
 
 
-def found(after: Rest, *grown: tuple[str, Growth]) -> list[str]:
-    return list(breaches(BEFORE, after, grown or [STEADY], max_growth=0.02))
+def found(after: Rest, before: Rest = BEFORE) -> list[str]:
+    return list(breaches(before, after, max_growth=0.02))
+
+
+def with_memory(mib: float) -> Rest:
+    return Rest({"main": ProcessSize(int(mib * MIB), 20, 3)}, BEFORE.probe, BEFORE.books)
 
 
 def test_as_before_is_no_breach() -> None:
@@ -36,22 +39,15 @@ def test_what_has_changed_is_named(after: Rest, part: str) -> None:
 
 
 def test_growth_is_a_share_but_what_is_nothing_is_none() -> None:
-    (breach,) = found(BEFORE, ("main", Growth(100 * MIB, 102.5 * MIB)))
+    (breach,) = found(with_memory(102.5))
     assert "from 100.0 to 102.5 MiB" in breach
-    assert found(BEFORE, ("main", Growth(100 * MIB, 101.5 * MIB))) == []
-    assert found(BEFORE, ("main", Growth(10 * MIB, 10.9 * MIB))) == []
+    assert found(with_memory(101.5)) == []
+    assert found(with_memory(10.9), before=with_memory(10)) == []
 
 
 def sample(at_s: float, **num_mib: float) -> Sample:
     sizes = {name: ProcessSize(int(mib * MIB), 20, 3) for name, mib in num_mib.items()}
     return Sample(at_s, sizes, num_running=3, num_waiting=1)
-
-
-def test_memory_is_compared_by_the_least_of_the_last_fifth_and_of_the_first_two() -> None:
-    noisy = [98, 99, 130, 98, 98, *[100] * 5, *[90] * 10, 104, 160, 104, 105, 104]
-    samples = [sample(i, main=mib, **({"grammar_compiler": 5} if i else {})) for i, mib in enumerate(noisy)]
-    ((name, growth),) = growths(samples)
-    assert (name, round(growth.share, 3)) == ("main", 0.04)
 
 
 def test_pages_of_libraries_are_no_process_s_own_however_many_have_them_loaded() -> None:
