@@ -35,9 +35,7 @@ class ForwardBatch:
     row_starts: torch.Tensor  # (B + 1,) int32, row b's new tokens are [row_starts[b], row_starts[b + 1])
     seq_lens: torch.Tensor  # (B,) int32, tokens in KV once this pass has written its own
     slot_table: torch.Tensor  # (B, max(seq_lens)) int32, KV slot of each position; 0 beyond seq_lens[b]
-    logit_rows: (
-        torch.Tensor
-    )  # (S - G,) int64, indices into T of the tokens whose next-token logits are wanted
+    logit_rows: torch.Tensor  # (S - G,) int64, indices into T of those whose next-token logits are wanted
     greedy_rows: torch.Tensor  # (G,) int64, of those whose likeliest next token is wanted
     num_decode_rows: int  # the first so many rows have exactly one new token
     row_lens_host: tuple[int, ...]  # (B,) new tokens of each row
@@ -59,9 +57,7 @@ class Prediction(NamedTuple):
     """What a pass says of next tokens. The same bits on every rank, so that every rank has the same tokens."""
 
     logits: torch.Tensor  # (S - G, vocab_size) of `logit_rows`, in float32 or the model's type
-    likeliest: (
-        torch.Tensor
-    )  # (G,) int64 of `greedy_rows`: the lowest id of the greatest logit, see sampler.py
+    likeliest: torch.Tensor  # (G,) int64 of `greedy_rows`: the lowest id of the greatest logit
 
 
 class Runner(Protocol):

@@ -63,6 +63,7 @@ class RequestIntake:
         rules = FinishRules.of(
             sampling, max_new_tokens, self._eos_token_ids, self._vocab_size, has_grammar=has_grammar
         )
+        banned_ids = rules.banned_ids()
         grammar = None if message.grammar is None else self._grammars.begin(message.grammar, rules)
         if isinstance(grammar, Finish):
             return grammar
@@ -82,9 +83,9 @@ class RequestIntake:
             leader=self._leader(message, live),
             seen_tokens=SeenTokens(prompt_ids) if sampling.has_penalties else None,
             stop_strings=self._stop_strings(message, prompt_ids) if sampling.stop else None,
-            banned_ids=rules.banned_ids(),
+            banned_ids=banned_ids,
             grammar=grammar,
-            is_greedy=_takes_the_likeliest(message, rules),
+            is_greedy=banned_ids is None and _takes_the_likeliest(message),
             logprobs=None if message.logprobs is None else LogprobKeeper(message.logprobs, prompt_ids),
             is_probe=message.is_probe,
         )
@@ -122,7 +123,7 @@ class RequestIntake:
         )
 
 
-def _takes_the_likeliest(message: TokenizedRequest, rules: FinishRules) -> bool:
+def _takes_the_likeliest(message: TokenizedRequest) -> bool:
     sampling = message.sampling
-    is_bent = sampling.has_penalties or bool(sampling.logit_bias) or rules.banned_ids() is not None
+    is_bent = sampling.has_penalties or bool(sampling.logit_bias)
     return sampling.is_greedy and not is_bent and message.grammar is None and message.logprobs is None

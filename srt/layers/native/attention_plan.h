@@ -6,9 +6,9 @@
 #pragma once
 
 #include "attention_products.h"
+#include "scratch.h"
 
 #include <algorithm>
-#include <vector>
 
 constexpr int MOST_SHARING = 16;  // rows of one tile
 
@@ -30,12 +30,6 @@ struct Item {
     int tile, first_step, end_step;
     int64_t partial;  // -1: none
 };
-
-// The scratch of one call lives as long as its thread, so that its pages are mapped once.
-template <typename Value> Value* grown(std::vector<Value>& buffer, size_t size) {
-    if (buffer.size() < size) buffer.resize(size);
-    return buffer.data();
-}
 
 // A row of one new token. Of its chunks, the first num_shared have the same slots as those of the row before.
 struct DecodeRow {

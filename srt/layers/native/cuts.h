@@ -56,18 +56,11 @@ struct List {
     void add(Floats some, Floats their_weights, Words their_ids, Ints which) {
 #if LANES == 16
         const __mmask16 mask = _mm512_test_epi32_mask(bits_as<__m512i>(which), bits_as<__m512i>(which));
-        _mm512_storeu_ps(&logits[size], _mm512_maskz_compress_ps(mask, bits_as<__m512>(some)));
         _mm512_storeu_ps(&weights[size], _mm512_maskz_compress_ps(mask, bits_as<__m512>(their_weights)));
-        _mm512_storeu_si512(&ids[size], _mm512_maskz_compress_epi32(mask, bits_as<__m512i>(their_ids)));
-        size += __builtin_popcount(mask);
 #else
-        for (int lane = 0; lane < LANES; lane++) {
-            logits[size] = some[lane];
-            weights[size] = their_weights[lane];
-            ids[size] = int32_t(their_ids[lane]);
-            size -= which[lane];
-        }
+        for (int lane = 0, at = size; lane < LANES; at -= which[lane++]) weights[at] = their_weights[lane];
 #endif
+        add(some, their_ids, which);
     }
     void end() {
         store(&logits[size], all(IMPOSSIBLE));

@@ -70,11 +70,6 @@ struct BlockMaxima {
     }
 };
 
-float* room(std::vector<float>& buffer, size_t size) {
-    if (buffer.size() < size) buffer.resize(size);
-    return buffer.data();
-}
-
 }  // namespace
 
 // Of the first `num_logit_rows` rows all logits, (rows, num_outputs); of the others the greatest, and which output it is:
@@ -84,10 +79,10 @@ extern "C" void lockstep_head(const Matrix* matrix, const BFloat16* inputs, int3
     static thread_local std::vector<float> sums_buffer, maxima_buffer;
     const int num_inputs = matrix->num_inputs, num_groups = num_inputs / GROUP;
     const bool has_sums = wants_sums(*matrix);
-    float* shared = has_sums ? room(sums_buffer, size_t(num_rows) * num_groups) : nullptr;
+    float* shared = has_sums ? grown(sums_buffer, size_t(num_rows) * num_groups) : nullptr;
     const int64_t num_vectors = (num_rows - num_logit_rows + LANES - 1) / LANES;
     BlockMaxima maxima{nullptr, num_blocks(*matrix), num_vectors * LANES};
-    maxima.values = room(maxima_buffer, maxima.num_blocks * maxima.stride);
+    maxima.values = grown(maxima_buffer, maxima.num_blocks * maxima.stride);
     work_together(num_threads, [&](Member& member) {
         const float* sums =
             has_sums ? sum_groups_together(member, inputs, num_inputs, num_rows, num_groups, shared) : nullptr;

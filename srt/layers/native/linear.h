@@ -8,10 +8,10 @@
 
 #include "amx.h"
 #include "levels.h"
+#include "scratch.h"
 #include "team.h"
 
 #include <algorithm>
-#include <vector>
 
 #if LANES == 16
 constexpr int BLOCK_ROWS = 8;  // 24 of 32 registers hold sums
@@ -89,9 +89,9 @@ inline const float* sum_groups_together(Member& member, const BFloat16* inputs, 
                                         int num_groups, float* shared) {
     if (num_rows <= 8) {
         static thread_local std::vector<float> own;
-        if (own.size() < size_t(num_rows) * num_groups) own.resize(size_t(num_rows) * num_groups);
-        for (int row = 0; row < num_rows; row++) sum_groups(inputs + row * stride, num_groups, &own[row * num_groups]);
-        return own.data();
+        float* sums = grown(own, size_t(num_rows) * num_groups);
+        for (int row = 0; row < num_rows; row++) sum_groups(inputs + row * stride, num_groups, sums + row * num_groups);
+        return sums;
     }
     member.share(num_rows, [&](int64_t row, const MayWrite& may_write) {
         if (may_write()) sum_groups(inputs + row * stride, num_groups, shared + row * num_groups);
