@@ -37,6 +37,12 @@ def place_in_order(item: pytest.Item) -> int:
     return next(places, len(LONGEST_FIRST))
 
 
+@pytest.fixture
+def anyio_backend() -> str:
+    """Which loop runs async tests."""
+    return "asyncio"
+
+
 def has_gpu() -> bool:
     if shutil.which("nvidia-smi") is None:
         return False

@@ -15,11 +15,6 @@ pytestmark = pytest.mark.anyio
 PROMPT = "hello"
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 def ended(
     request_id: int,
     *,

@@ -15,11 +15,6 @@ from tests.managers.front import until
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 class World:
     """A port, a dealer, and fronts that are lists of what they were given."""
 

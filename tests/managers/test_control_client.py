@@ -19,11 +19,6 @@ from tests.managers.front import (
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 async def test_flushing_gives_none_or_the_reason() -> None:
     async with new_world() as world:
         for done, answer in ((True, None), (False, "busy")):

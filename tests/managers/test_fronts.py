@@ -18,11 +18,6 @@ from tests.managers.front import ABORTED, LENGTH, World, arriving, collect, new_
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 class StuckTokenizer(ByteTokenizer):
     """Never done with a prompt, until it is let go."""
 

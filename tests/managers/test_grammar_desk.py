@@ -16,11 +16,6 @@ from tests.managers.front import until
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 def regex(text: str, begins_after: str | None = None) -> GrammarSpec:
     return GrammarSpec(kind="regex", text=text, begins_after=begins_after)
 

@@ -15,11 +15,6 @@ from srt.errors import StartupError
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 def addresses() -> Iterator[IpcAddresses]:
     addresses = IpcAddresses.create()
     yield addresses

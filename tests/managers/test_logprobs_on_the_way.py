@@ -14,11 +14,6 @@ from tests.managers.front import collect, last_word, new_world, text_batch
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 def told_of(text: str, *, first: float = -1.0) -> Logprobs:
     ids = list(text.encode())
     return Logprobs(

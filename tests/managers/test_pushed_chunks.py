@@ -24,11 +24,6 @@ from tests.managers.front import (
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 @dataclass
 class Sink:
     """Keeps what it is given."""

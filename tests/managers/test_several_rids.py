@@ -11,11 +11,6 @@ from tests.managers.front import ABORTED, World, asked, collect, last_word, new_
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 def batch(*rids: str, n: int = 1) -> GenerateRequest:
     request = asked(*(TextPrompt(rid) for rid in rids), n=n, rid="label")
     return msgspec.structs.replace(request, rids=rids)

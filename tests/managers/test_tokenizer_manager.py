@@ -41,11 +41,6 @@ from tests.managers.front import (
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 # What the scheduler is sent.
 
 

@@ -16,11 +16,6 @@ pytestmark = pytest.mark.anyio
 LONGEST = len("<|im_start|>")
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 class CountingTokenizer(ByteTokenizer):
     """Like Llama's, with a BOS; counts what it was asked."""
 

@@ -15,11 +15,6 @@ pytestmark = pytest.mark.anyio
 LIMIT_S = 0.5
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 async def death_under_watch(world: World) -> str:
     async with watched(world.tree, world.addresses, LIMIT_S):
         return await world.tree.death

@@ -1,7 +1,0 @@
-import pytest
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    """Which loop runs async tests."""
-    return "asyncio"
