@@ -9,6 +9,8 @@ import math
 import numpy as np
 import torch
 
+CACHE_LINE = 64
+
 
 class KVPool:
     """Multi-head layout: (num_slots, num_kv_heads, head_dim) for keys and for values of each layer."""
@@ -51,8 +53,11 @@ def _zeros(shape: tuple[int, ...], dtype: torch.dtype, device: str) -> torch.Ten
 
     In host memory they come from numpy, which asks the system for zeroed pages that exist only once they are
     touched. torch writes its zeros, and a pool of half the machine's memory would be all there from the start.
+    They begin with a cache line: a row that ends in the middle of one costs another fetch.
     """
     if device != "cpu":
         return torch.zeros(shape, dtype=dtype, device=device)
-    untouched = np.zeros(math.prod(shape) * dtype.itemsize, np.uint8)
-    return torch.from_numpy(untouched).view(dtype).view(shape)
+    num_bytes = math.prod(shape) * dtype.itemsize
+    untouched = torch.from_numpy(np.zeros(num_bytes + CACHE_LINE, np.uint8))
+    start = -untouched.data_ptr() % CACHE_LINE
+    return untouched[start : start + num_bytes].view(dtype).view(shape)

@@ -2,7 +2,7 @@
 
 import torch
 
-from mem_cache.kv_pool import KVPool
+from mem_cache.kv_pool import CACHE_LINE, KVPool
 
 
 def test_a_write_touches_its_layer_and_slots_only() -> None:
@@ -18,3 +18,9 @@ def test_a_write_touches_its_layer_and_slots_only() -> None:
 def test_bytes_count_keys_and_values_of_every_layer() -> None:
     pool = KVPool(num_layers=3, num_slots=5, num_kv_heads=2, head_dim=4, dtype=torch.bfloat16, device="cpu")
     assert pool.num_bytes == 2 * 3 * 5 * 2 * 4 * 2
+
+
+def test_keys_and_values_begin_with_a_cache_line() -> None:
+    pool = KVPool(num_layers=2, num_slots=5, num_kv_heads=1, head_dim=2, dtype=torch.bfloat16, device="cpu")
+    tensors = [read(layer) for layer in range(2) for read in (pool.keys, pool.values)]
+    assert [tensor.data_ptr() % CACHE_LINE for tensor in tensors] == [0] * 4

@@ -72,13 +72,28 @@ struct ChunkState {
     ChunkState(float* largest, float* weight, float* values) : largest(largest), weight(weight), values(values) {}
 };
 
+// Every loop over totals is unrolled, these too: else the compiler keeps them in memory instead of registers.
+template <int ROWS, int COLUMNS> inline __attribute__((always_inline)) void clear(Floats (&totals)[ROWS][COLUMNS]) {
+#pragma GCC unroll 6
+    for (int row = 0; row < ROWS; row++)
+#pragma GCC unroll 4
+        for (int column = 0; column < COLUMNS; column++) totals[row][column] = Floats{};
+}
+template <int ROWS, int COLUMNS>
+inline __attribute__((always_inline)) void store(float* sums, int sum_stride, const Floats (&totals)[ROWS][COLUMNS]) {
+#pragma GCC unroll 6
+    for (int row = 0; row < ROWS; row++)
+#pragma GCC unroll 4
+        for (int column = 0; column < COLUMNS; column++)
+            store(sums + row * sum_stride + column * LANES, totals[row][column]);
+}
+
 // sums[row][column] += left[row][step] · right[step][column] for some rows and vectors of columns.
 template <int ROWS, int COLUMNS, bool PAIRS>
 inline __attribute__((always_inline)) void multiply(const float* left, int left_stride, const float* right,
                                                     int right_stride, int num_steps, float* sums, int sum_stride) {
     Floats totals[ROWS][COLUMNS];
-    for (int row = 0; row < ROWS; row++)
-        for (int column = 0; column < COLUMNS; column++) totals[row][column] = Floats{};
+    clear(totals);
     for (int step = 0; step < num_steps; step++) {
         Floats factors[COLUMNS];
 #pragma GCC unroll 4
@@ -101,9 +116,7 @@ inline __attribute__((always_inline)) void multiply(const float* left, int left_
             }
         }
     }
-    for (int row = 0; row < ROWS; row++)
-        for (int column = 0; column < COLUMNS; column++)
-            store(sums + row * sum_stride + column * LANES, totals[row][column]);
+    store(sums, sum_stride, totals);
 }
 
 // Rows of memory that will be wanted soon, fetched one after another as work goes on: neighbours in their order, which
@@ -137,8 +150,7 @@ inline __attribute__((always_inline)) void weigh(const float* weights, const Val
                                                  RowsAhead* ahead, int offset, int num_positions, float* sums,
                                                  int sum_stride) {
     Floats totals[ROWS][COLUMNS];
-    for (int row = 0; row < ROWS; row++)
-        for (int column = 0; column < COLUMNS; column++) totals[row][column] = Floats{};
+    clear(totals);
 #if USE_BF16_DOT
     if constexpr (Products<Value>::are_pairs) {
         static_assert(COLUMNS % 2 == 0, "a vector of 32 values fills two of sums");
@@ -179,9 +191,7 @@ inline __attribute__((always_inline)) void weigh(const float* weights, const Val
             }
         }
     }
-    for (int row = 0; row < ROWS; row++)
-        for (int column = 0; column < COLUMNS; column++)
-            store(sums + row * sum_stride + column * LANES, totals[row][column]);
+    store(sums, sum_stride, totals);
 }
 
 // STEPS steps of LANES keys: a step is a value, or a pair of bfloat16 that looks like a float.

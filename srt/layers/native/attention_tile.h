@@ -221,8 +221,7 @@ template <typename Value> class TileAttention {
         for (int position = 0; position < num_seen; position += VECTORS * LANES) {
             keys_ahead_.advance(VECTORS * LANES);
             Floats totals[ROWS][VECTORS];
-            for (int row = 0; row < ROWS; row++)
-                for (int vector = 0; vector < VECTORS; vector++) totals[row][vector] = Floats{};
+            clear(totals);
             for (int first = 0; first < num_steps_; first += STEPS) {
                 Floats steps[VECTORS][STEPS];
 #pragma GCC unroll 2
@@ -244,9 +243,7 @@ template <typename Value> class TileAttention {
                     }
                 }
             }
-            for (int row = 0; row < ROWS; row++)
-                for (int vector = 0; vector < VECTORS; vector++)
-                    store(scores_ + row * CHUNK + position + vector * LANES, totals[row][vector]);
+            store(scores_ + position, CHUNK, totals);
         }
     }
 
