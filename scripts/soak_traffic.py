@@ -16,6 +16,7 @@ WORDS = ("time", "river", "house", "light", "stone", "paper", "north", "wheel", 
 BURST = 48
 AT_ONCE = 50  # idle connections that are being opened
 REFUSED = 503
+NO_LIMIT = httpx.Limits(max_connections=None, max_keepalive_connections=None, keepalive_expiry=5)
 FORMS = ("[ab]{4,20}", "(yes|no|maybe)", "[0-9]{3}-[0-9]{4}", '\\{"n": [0-9]{1,5}\\}')
 
 
@@ -52,18 +53,26 @@ class Traffic:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + seconds
         left = max_requests
-        limits = httpx.Limits(max_connections=None, max_keepalive_connections=self._concurrency)
-        async with httpx.AsyncClient(base_url=self._url, timeout=120, limits=limits) as client:
 
-            async def work() -> None:
-                nonlocal left
+        async def work() -> None:
+            nonlocal left
+            async with self._client() as client:
                 while left > 0 and loop.time() < deadline:
                     left -= 1
                     await self._one(client)
 
-            async with asyncio.TaskGroup() as tasks:
-                for _ in range(self._concurrency):
-                    tasks.create_task(work())
+        async with asyncio.TaskGroup() as tasks:
+            for _ in range(self._concurrency):
+                tasks.create_task(work())
+
+    def _client(self) -> httpx.AsyncClient:
+        """For one at a time.
+
+        httpx closes connections that have been idle for 5 s when anybody asks for one, and does so one turn of the
+        loop after the other. Where a turn takes seconds, it closes one that another task has begun to use meanwhile,
+        who gets a ReadError that no server has had a part in.
+        """
+        return httpx.AsyncClient(base_url=self._url, timeout=120, limits=NO_LIMIT, verify=False)
 
     async def _one(self, client: httpx.AsyncClient) -> None:
         ((name, kind),) = self._draw.choices(self._kinds, self._weights)
@@ -73,7 +82,7 @@ class Traffic:
         except (Unexpected, httpx.HTTPError, OSError) as error:
             self.seen[f"{name}: UNEXPECTED"] += 1
             took = f"after {time.monotonic() - begun:.1f} s, {time.strftime('%H:%M:%S')}"
-            self.surprises.append(f"{name}: {type(error).__name__} {error} {took}")
+            self.surprises.append(f"{name}: {_chain(error)} {took}")
 
     def _prompt(self) -> str:
         # A few beginnings that many share, and ends that nobody does.
@@ -158,8 +167,10 @@ class Traffic:
         response = await asking
         return "refused" if response.status_code == REFUSED else _whole(response)
 
-    async def _burst(self, client: httpx.AsyncClient) -> str:
-        outcomes = await asyncio.gather(*(self._generate(client) for _ in range(BURST)))
+    async def _burst(self, _: httpx.AsyncClient) -> str:
+        # All at once, each over a new connection, and none of them is asked for a second answer.
+        async with self._client() as client:
+            outcomes = await asyncio.gather(*(self._generate(client) for _ in range(BURST)))
         return "some refused" if "refused" in outcomes else "whole"
 
 
@@ -195,6 +206,15 @@ class IdleConnections:
 
 def _without_library(kind: Callable[[], Awaitable[str]]) -> Callable[[httpx.AsyncClient], Awaitable[str]]:
     return lambda _: kind()
+
+
+def _chain(error: BaseException | None) -> str:
+    """The error, and what was behind it: a library's own words may be none."""
+    words = []
+    while error is not None:
+        words.append(f"{type(error).__name__} {error}".strip())
+        error = error.__cause__ or error.__context__
+    return ", by ".join(words)
 
 
 def _expect(response: httpx.Response, status: int) -> None:

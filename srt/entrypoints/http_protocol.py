@@ -21,7 +21,7 @@ from srt.entrypoints.chunked_body import Outbox, offer_body
 from srt.entrypoints.close_delimited import until_close
 from srt.entrypoints.error_response import error_body
 from srt.entrypoints.middleware import note_status
-from srt.entrypoints.read_watch import ReadWatch
+from srt.entrypoints.read_watch import GRACE_S, ReadWatch
 from srt.errors import InvalidRequest
 
 # Where a request's `scope["state"]` says when its first byte was read, by the monotonic clock.
@@ -81,6 +81,11 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         if self._running is not None and not self._running.response_complete:
             self._running.disconnected = True
             self._running.message_event.set()
+
+    def timeout_keep_alive_handler(self) -> None:
+        """Close the connection, unless a request is in the socket already: it would get a reset for an answer."""
+        close = super().timeout_keep_alive_handler
+        self.timeout_keep_alive_task = self.loop.call_later(GRACE_S, close)
 
     def data_received(self, data: bytes) -> None:
         """Feed the parser, then see whether an unfinished head has grown too long."""
@@ -204,4 +209,4 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._watch.stop()
         self.transport.write(STATUS_LINE[status] + head + body)
         self.transport.write_eof()
-        self.loop.call_later(LINGER_S, self.transport.close)
+        self.loop.call_later(LINGER_S, self.loop.call_later, GRACE_S, self.transport.close)
