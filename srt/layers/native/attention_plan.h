@@ -5,7 +5,7 @@
 
 #pragma once
 
-#include "attention_products.h"
+#include "attention_weights.h"
 #include "scratch.h"
 
 #include <algorithm>

@@ -119,8 +119,8 @@ inline __attribute__((always_inline)) void multiply(const float* left, int left_
     store(sums, sum_stride, totals);
 }
 
-// Rows of memory that will be wanted soon, fetched one after another as work goes on: neighbours in their order, which
-// the processor then reads ahead by itself, too.
+// Rows of memory that will be wanted soon. They are fetched piece by piece, evenly as work goes on, for a processor has
+// few lines under way at a time; and in their order, for neighbours are also read ahead by the processor itself.
 class RowsAhead {
   public:
     const char* rows[CHUNK];
@@ -128,19 +128,31 @@ class RowsAhead {
     void expect(int num_rows, int num_bytes) {
         num_rows_ = num_rows;
         num_bytes_ = num_bytes;
-        next_ = due_ = 0;
+        row_ = byte_ = due_ = 0;
     }
     // Until all are fetched, so much will be done.
-    void plan(int work) { work_ = work; }
+    void plan(int work) {
+        rate_ = int64_t(num_rows_) * ((num_bytes_ + PIECE - 1) / PIECE) * ONE / work + 1;
+    }
 
-    void advance(int work) {
-        for (due_ += work * num_rows_; due_ >= work_ && next_ < num_rows_; due_ -= work_, next_++)
-            for (int byte = 0; byte < num_bytes_; byte += 64) __builtin_prefetch(rows[next_] + byte, 0, 2);
+    inline __attribute__((always_inline)) void advance(int work) {
+        due_ += work * rate_;
+        for (; due_ >= ONE && row_ < num_rows_; due_ -= ONE) {
+            const char* piece = rows[row_] + byte_;
+            for (int line = 0; line < PIECE; line += 64) __builtin_prefetch(piece + line, 0, 2);
+            byte_ += PIECE;
+            if (byte_ >= num_bytes_) {
+                byte_ = 0;
+                row_++;
+            }
+        }
     }
 
   private:
-    int num_rows_ = 0, num_bytes_ = 0, work_ = 1;
-    int next_ = 0, due_ = 0;
+    static constexpr int PIECE = 128;
+    static constexpr int64_t ONE = 1 << 16;
+    int num_rows_ = 0, num_bytes_ = 0, row_ = 0, byte_ = 0;
+    int64_t rate_ = 0, due_ = 0;
 };
 
 // sums[row][…] += weights[row][position] · values[position][…], the values read where they are. `ahead` may

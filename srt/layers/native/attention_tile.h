@@ -71,7 +71,7 @@ template <typename Value> class TileAttention {
         first_looking_ = step.first_query * group_;
         num_looking_ = step.num_queries * group_;
         find_slots(last.row, start, num_seen);
-        keys_ahead_.plan(num_heads_ * num_seen);
+        keys_ahead_.plan(num_heads_ * num_seen * std::max(num_steps_ / STEPS, 1));
         values_ahead_.plan(num_heads_ * num_seen);
         for (head_ = 0; head_ < num_heads_; head_++) {
             find_rows(num_seen);
@@ -79,10 +79,10 @@ template <typename Value> class TileAttention {
                 with_constant<DIRECT_ROWS>(num_looking_, [&](auto num_rows) { score_directly<num_rows>(num_seen); });
             } else {
                 pack_keys(num_seen);
-                score(num_seen);
+                score(start, num_seen);
             }
-            for (int row = 0; row < num_looking_; row++) soften(row, start, num_seen);
-            sum_values(num_seen);
+            soften(start, num_seen);
+            sum_values(start, num_seen);
             merge(chunk_, head_ * num_rows_ + first_looking_, num_looking_);
         }
     }
@@ -184,10 +184,11 @@ template <typename Value> class TileAttention {
     // keys_[step][position]: positions stand side by side in a vector.
     void pack_keys(int num_seen) {
         for (int position = 0; position < num_seen; position += LANES) {
-            keys_ahead_.advance(LANES);
             int step = 0;
-            for (; (step + STEPS) * VALUES_A_STEP <= shape_.head_dim; step += STEPS)
+            for (; (step + STEPS) * VALUES_A_STEP <= shape_.head_dim; step += STEPS) {
+                keys_ahead_.advance(LANES);
                 pack_transposed(key_rows_ + position, step * VALUES_A_STEP, keys_ + size_t(step) * CHUNK + position);
+            }
             for (; step < num_steps_; step++) {
                 for (int lane = 0; lane < LANES; lane++)
                     keys_[size_t(step) * CHUNK + position + lane] =
@@ -219,10 +220,10 @@ template <typename Value> class TileAttention {
         constexpr int VECTORS = ROWS <= DIRECT_ROWS / 2 ? 2 : 1;
         const float* queries = this->queries();
         for (int position = 0; position < num_seen; position += VECTORS * LANES) {
-            keys_ahead_.advance(VECTORS * LANES);
             Floats totals[ROWS][VECTORS];
             clear(totals);
             for (int first = 0; first < num_steps_; first += STEPS) {
+                keys_ahead_.advance(VECTORS * LANES);
                 Floats steps[VECTORS][STEPS];
 #pragma GCC unroll 2
                 for (int vector = 0; vector < VECTORS; vector++)
@@ -247,82 +248,64 @@ template <typename Value> class TileAttention {
         }
     }
 
-    void score(int num_seen) {
-        const int num_vectors = (num_seen + LANES - 1) / LANES;
-        for (int first = 0; first < num_vectors; first += NUM_COLUMNS) {
-            const int columns = num_vectors - first < NUM_COLUMNS ? num_vectors - first : NUM_COLUMNS;
-            for (int row = 0; row < num_looking_; row += ROWS_AT_ONCE) {
-                const int rows = num_looking_ - row < ROWS_AT_ONCE ? num_looking_ - row : ROWS_AT_ONCE;
+    void score(int start, int num_seen) {
+        for (int first = 0; first < num_seen; first += NUM_COLUMNS * LANES) {
+            each_block(start, num_seen, [&](int row, int rows, int num_seen) {
+                if (num_seen <= first) return;
+                const int columns = std::min((num_seen - first + LANES - 1) / LANES, NUM_COLUMNS);
                 with_constant<ROWS_AT_ONCE>(rows, [&](auto num_rows) {
                     with_constant<NUM_COLUMNS>(columns, [&](auto num_columns) {
                         multiply<num_rows, num_columns, PAIRS>(queries() + size_t(row) * num_steps_, num_steps_,
-                                                               keys_ + first * LANES, CHUNK, num_steps_,
-                                                               scores_ + row * CHUNK + first * LANES, CHUNK);
+                                                               keys_ + first, CHUNK, num_steps_,
+                                                               scores_ + row * CHUNK + first, CHUNK);
                     });
                 });
+            });
+        }
+    }
+
+    // Body(first row, number of rows, how much of the chunk the last of them sees) for rows that are computed at once.
+    template <typename Body> void each_block(int start, int num_seen, const Body& body) const {
+        for (int row = 0; row < num_looking_; row += ROWS_AT_ONCE) {
+            const int rows = std::min(num_looking_ - row, ROWS_AT_ONCE);
+            body(row, rows, std::max(std::min(position(row + rows - 1) + 1 - start, num_seen), 0));
+        }
+    }
+
+    int position(int row) const { return first_query_[(first_looking_ + row) / group_].position; }
+
+    // Scores become weights, and 0 where a row must not look. Its largest score is kept as an exponent of 2.
+    void soften(int start, int num_seen) {
+        each_block(start, num_seen, [&](int first, int rows, int num_seen) {
+            const int num_vectors = (num_seen + LANES - 1) / LANES;
+            float factor;
+            for (int row = first; row < first + rows; row++) {
+                const int end = position(row) + 1 - start;
+                const Sight sight{shape_.window ? end - shape_.window : 0, end};
+                chunk_.largest[row] = prepare_scores(scores_ + row * CHUNK, num_vectors, sight, shape_.scale,
+                                                     shape_.soft_cap, factor) * factor;
             }
-        }
-    }
-
-    // A row's scores become weights, and 0 where it must not look.
-    void soften(int row, int start, int num_seen) {
-        float* scores = scores_ + row * CHUNK;
-        const int position = first_query_[(first_looking_ + row) / group_].position;
-        const int end = position + 1 - start;  // the first that lies in the future
-        const int begin = shape_.window ? position + 1 - shape_.window - start : 0;
-        const int num_vectors = (num_seen + LANES - 1) / LANES;
-        Ints lanes;
-        for (int lane = 0; lane < LANES; lane++) lanes[lane] = lane;
-        Floats top = all(-INFINITY);
-        const bool sees_all = begin <= 0 && end >= num_vectors * LANES;
-        for (int vector = 0; vector < num_vectors; vector++) {
-            const Ints at = lanes + vector * LANES;
-            Floats values = load(scores + vector * LANES) * shape_.scale;
-            if (shape_.soft_cap > 0) values = capped(values);
-            if (!sees_all) values = ((at >= begin) & (at < end)) ? values : all(-INFINITY);
-            store(scores + vector * LANES, values);
-            top = larger(top, values);
-        }
-        const float most = largest(top);
-        chunk_.largest[row] = most;
-        Floats total{};
-        for (int vector = 0; vector < num_vectors; vector++) {
-            // Where nothing is seen, −∞ − −∞ would be no number.
-            Floats weights = most == -INFINITY ? Floats{} : exponential(load(scores + vector * LANES) - most);
-            if constexpr (PAIRS) {
-                const Halves rounded = bf16_halves(weights);
-                std::memcpy(reinterpret_cast<uint16_t*>(scores) + vector * LANES, &rounded, sizeof rounded);
-                weights = bits_as<Floats>(__builtin_convertvector(rounded, Words) << 16);
-            } else {
-                store(scores + vector * LANES, weights);
+            for (int row = first; row < first + rows; row++) {
+                // Where nothing is seen, −∞ − −∞ would be no number.
+                const float top = chunk_.largest[row] == -INFINITY ? 0 : chunk_.largest[row];
+                chunk_.weight[row] = make_weights<PAIRS>(scores_ + row * CHUNK, num_vectors, factor, top);
             }
-            total += weights;
-        }
-        chunk_.weight[row] = sum(total);
+        });
     }
 
-    Floats capped(Floats values) const {
-        // tanh x = 1 − 2 / (e^2x + 1), with |x| so small that its exponential is finite.
-        Floats x = values * (1.0f / shape_.soft_cap);
-        x = x > 20.0f ? all(20.0f) : x;
-        x = larger(x, all(-20.0f));
-        const Floats tanh = 1.0f - 2.0f / (exponential(x + x) + 1.0f);
-        return tanh * shape_.soft_cap;
-    }
-
-    void sum_values(int num_seen) {
-        for (int start = 0; start < width_; start += NUM_COLUMNS * LANES) {
-            const int left = (width_ - start) / LANES;
-            for (int row = 0; row < num_looking_; row += ROWS_AT_ONCE) {
-                const int rows = num_looking_ - row < ROWS_AT_ONCE ? num_looking_ - row : ROWS_AT_ONCE;
+    void sum_values(int start, int num_seen) {
+        for (int first = 0; first < width_; first += NUM_COLUMNS * LANES) {
+            const int units = std::min((width_ - first) / UNIT, NUM_COLUMNS * LANES / UNIT);
+            each_block(start, num_seen, [&](int row, int rows, int num_seen) {
+                RowsAhead* ahead = row || first ? nullptr : &values_ahead_;
                 with_constant<ROWS_AT_ONCE>(rows, [&](auto num_rows) {
-                    with_constant<NUM_COLUMNS / VALUES_A_STEP>(left / VALUES_A_STEP, [&](auto num_units) {
-                        weigh<num_rows, num_units * VALUES_A_STEP, Value>(scores_ + row * CHUNK, value_rows_,
-                                                                 row || start ? nullptr : &values_ahead_, start, num_seen,
-                                                                 chunk_.values + size_t(row) * width_ + start, width_);
+                    with_constant<NUM_COLUMNS / VALUES_A_STEP>(units, [&](auto num_units) {
+                        weigh<num_rows, num_units * VALUES_A_STEP, Value>(
+                            scores_ + row * CHUNK, value_rows_, ahead, first, num_seen,
+                            chunk_.values + size_t(row) * width_ + first, width_);
                     });
                 });
-            }
+            });
         }
     }
 
@@ -339,7 +322,7 @@ template <typename Value> class TileAttention {
     void merge_some(const ChunkState& from, int first_total, int num_rows) {
         const Floats before = load(total_.largest + first_total), new_one = load(from.largest);
         const Floats most = larger(before, new_one);
-        const Floats keep = exponential(before - most), take = exponential(new_one - most);
+        const Floats keep = power_of_two(before - most), take = power_of_two(new_one - most);
         for (int row = 0; row < num_rows; row++) {
             const int total = first_total + row;
             if (from.weight[row] == 0) continue;
