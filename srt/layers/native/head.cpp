@@ -76,17 +76,15 @@ struct BlockMaxima {
 // the first of equals. Where none is possible, −∞ and 0.
 extern "C" void lockstep_head(const Matrix* matrix, const BFloat16* inputs, int32_t num_rows, int32_t num_logit_rows,
                               float* logits, float* greatest, int64_t* places, int32_t num_threads) {
-    static thread_local std::vector<float> sums_buffer, maxima_buffer;
-    const int num_inputs = matrix->num_inputs, num_groups = num_inputs / GROUP;
-    const bool has_sums = wants_sums(*matrix);
-    float* shared = has_sums ? grown(sums_buffer, size_t(num_rows) * num_groups) : nullptr;
+    static thread_local std::vector<ByteGroup> bytes_buffer;
+    static thread_local std::vector<float> maxima_buffer;
+    ByteGroup* bytes = grown(bytes_buffer, wants_bytes(*matrix) ? num_rows * Rows::groups_a_row(*matrix) : 0);
     const int64_t num_vectors = (num_rows - num_logit_rows + LANES - 1) / LANES;
     BlockMaxima maxima{nullptr, num_blocks(*matrix), num_vectors * LANES};
     maxima.values = grown(maxima_buffer, maxima.num_blocks * maxima.stride);
     work_together(num_threads, [&](Member& member) {
-        const float* sums =
-            has_sums ? sum_groups_together(member, inputs, num_inputs, num_rows, num_groups, shared) : nullptr;
-        multiply_together(member, *matrix, inputs, num_inputs, num_rows, sums,
+        const Rows rows = round_together(member, *matrix, inputs, matrix->num_inputs, num_rows, LARGE_HEAD, bytes);
+        multiply_together(member, *matrix, rows, num_rows,
                           [&](const Block& block, int64_t index, int64_t row, const float* block_sums) {
                               const BlockLogits own(*matrix, block, block_sums);
                               if (row < num_logit_rows)
@@ -103,8 +101,7 @@ extern "C" void lockstep_head(const Matrix* matrix, const BFloat16* inputs, int3
                 const int64_t row = first_row + lane;
                 const Block block = find_block(*matrix, best.block[lane]);
                 float block_sums[BLOCK];
-                multiply_rows(*matrix, block, inputs + row * num_inputs, num_inputs, 1,
-                              has_sums ? sums + row * num_groups : nullptr, block_sums);
+                multiply_rows(*matrix, block, rows.from(row, *matrix), 1, block_sums);
                 found[lane] = block.column + BlockLogits(*matrix, block, block_sums).place_of_greatest();
             }
             if (!may_write()) return;

@@ -41,16 +41,10 @@ void normalise(const BFloat16* inputs, const BFloat16* weight, float eps, int wi
         store(outputs + start, load(inputs + start) * factor * load(weight + start));
 }
 
-// What a product reads: rows side by side, and the sums that some matrices want.
-struct Rows {
-    const BFloat16* values;
-    const float* sums;
-};
-
 // Buffers of one forward pass, kept by the thread that calls. Their pages are mapped once.
 struct Buffers {
     std::vector<BFloat16> normed, qkv, attended, gate_up, gated, summands;
-    std::vector<float> sums;
+    std::vector<ByteGroup> bytes;
     std::vector<Work> works;  // one a window
 
     void fit(const LayerWeights* layers, int num_layers, const LayerBatch& batch) {
@@ -63,7 +57,10 @@ struct Buffers {
         grown(gate_up, num_tokens * layer.gate_up.num_outputs);
         grown(gated, num_tokens * layer.down.num_inputs);
         grown(summands, num_tokens * layer.hidden_size);
-        grown(sums, num_tokens * std::max({layer.qkv.num_inputs, layer.out.num_inputs, layer.down.num_inputs}) / GROUP + 1);
+        int64_t num_groups = 0;
+        for (const Matrix* matrix : {&layer.qkv, &layer.out, &layer.gate_up, &layer.down})
+            if (wants_bytes(*matrix)) num_groups = std::max(num_groups, Rows::groups_a_row(*matrix));
+        grown(bytes, num_tokens * num_groups);
         for (Work& work : works) work.window = -1;
         for (int index = 0; index < num_layers; index++) {
             Work& work = work_of(layers[index].shape->window);
@@ -94,16 +91,16 @@ constexpr int FEW_TOKENS = 2;
 // Rows that body(token, outputs) writes, for a product with `matrix`.
 template <typename Body>
 Rows write_rows_together(Member& member, const Matrix& matrix, int num_tokens, std::vector<BFloat16>& shared,
-                         std::vector<float>& shared_sums, const Body& body) {
+                         std::vector<ByteGroup>& shared_bytes, const Body& body) {
     static thread_local std::vector<BFloat16> own;
-    static thread_local std::vector<float> own_sums;
-    const int64_t width = matrix.num_inputs, num_groups = width / GROUP;
-    const bool is_own = num_tokens <= FEW_TOKENS;
+    static thread_local std::vector<ByteGroup> own_bytes;
+    const int64_t width = matrix.num_inputs, num_groups = Rows::groups_a_row(matrix);
+    const bool is_own = num_tokens <= FEW_TOKENS, in_bytes = wants_bytes(matrix);
     BFloat16* values = is_own ? grown(own, num_tokens * width) : shared.data();
-    float* sums = is_own ? grown(own_sums, num_tokens * num_groups) : shared_sums.data();
+    ByteGroup* bytes = !in_bytes ? nullptr : is_own ? grown(own_bytes, num_tokens * num_groups) : shared_bytes.data();
     const auto write = [&](int64_t token) {
         body(token, values + token * width);
-        if (wants_sums(matrix)) sum_groups(values + token * width, int(num_groups), sums + token * num_groups);
+        if (in_bytes) round_row(values + token * width, matrix.num_inputs / GROUP, LARGE, bytes + token * num_groups);
     };
     if (is_own) {
         for (int token = 0; token < num_tokens; token++) write(token);
@@ -112,7 +109,7 @@ Rows write_rows_together(Member& member, const Matrix& matrix, int num_tokens, s
             if (may_write()) write(token);
         });
     }
-    return {values, sums};
+    return {values, width, bytes};
 }
 
 // Value i turns with value i + rotary_dim / 2; what lies beyond rotary_dim stays. The sines' first half is negated.
@@ -172,19 +169,17 @@ void attend_block_together(Member& member, const LayerWeights& layer, const Laye
     const int64_t key_size = int64_t(shape.num_kv_heads) * shape.head_dim, stride = query_size + 2 * key_size;
     BFloat16 *qkv = buffers.qkv.data(), *attended = buffers.attended.data();
     const Rows normed = write_rows_together(
-        member, layer.qkv, num_tokens, buffers.normed, buffers.sums, [&](int64_t token, BFloat16* to) {
+        member, layer.qkv, num_tokens, buffers.normed, buffers.bytes, [&](int64_t token, BFloat16* to) {
             normalise(stream + token * width, layer.attention_norm, layer.eps, width, to);
         });
-    multiply_together(member, layer.qkv, normed.values, width, num_tokens, normed.sums, qkv, stride, false);
+    multiply_together(member, layer.qkv, normed, num_tokens, qkv, stride, false);
     rotate_together(member, layer, batch, qkv, stride);
     const AttentionInputs inputs{qkv,    qkv + query_size, qkv + query_size + key_size, attended,
                                  stride, stride,           stride};
     attend_together<BFloat16>(member, *batch.attention, shape, inputs, buffers.work_of(shape.window));
-    const float* sums = nullptr;
-    if (wants_sums(layer.out))
-        sums = sum_groups_together(member, attended, query_size, num_tokens, int(query_size) / GROUP,
-                                   buffers.sums.data());
-    multiply_together(member, layer.out, attended, query_size, num_tokens, sums, outputs, width, adds);
+    const Rows rows = round_together(member, layer.out, attended, query_size, num_tokens, LARGE,
+                                      buffers.bytes.data());
+    multiply_together(member, layer.out, rows, num_tokens, outputs, width, adds);
 }
 
 void mlp_block_together(Member& member, const LayerWeights& layer, const LayerBatch& batch, const BFloat16* stream,
@@ -193,17 +188,16 @@ void mlp_block_together(Member& member, const LayerWeights& layer, const LayerBa
     const int64_t num_features = layer.down.num_inputs;
     BFloat16* gate_up = buffers.gate_up.data();
     const Rows normed = write_rows_together(
-        member, layer.gate_up, num_tokens, buffers.normed, buffers.sums, [&](int64_t token, BFloat16* to) {
+        member, layer.gate_up, num_tokens, buffers.normed, buffers.bytes, [&](int64_t token, BFloat16* to) {
             normalise(stream + token * width, layer.mlp_norm, layer.eps, width, to);
         });
-    multiply_together(member, layer.gate_up, normed.values, width, num_tokens, normed.sums, gate_up, 2 * num_features,
-                      false);
+    multiply_together(member, layer.gate_up, normed, num_tokens, gate_up, 2 * num_features, false);
     const Rows gated = write_rows_together(
-        member, layer.down, num_tokens, buffers.gated, buffers.sums, [&](int64_t token, BFloat16* to) {
+        member, layer.down, num_tokens, buffers.gated, buffers.bytes, [&](int64_t token, BFloat16* to) {
             const BFloat16* from = gate_up + token * 2 * num_features;
             gate(from, from + num_features, int(num_features), to);
         });
-    multiply_together(member, layer.down, gated.values, num_features, num_tokens, gated.sums, outputs, width, adds);
+    multiply_together(member, layer.down, gated, num_tokens, outputs, width, adds);
 }
 
 // Each is rounded by itself, as if they were two operations.

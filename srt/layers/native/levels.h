@@ -1,7 +1,7 @@
 // Weights that are quantised in groups of 32 inputs, as GGUF has them: w = scale · level, plus a minimum in some formats.
 //
-// Levels are small whole numbers, and exact in bfloat16. A group's inputs are multiplied by its levels, and the sum by the
-// scale; the minimum is multiplied by the sum of the inputs. So the weight itself is never rounded.
+// Levels are small whole numbers. A group's inputs, in bytes, are multiplied by its levels, which is exact, and the sum
+// by both scales; the minimum is multiplied by the sum of the inputs. So the weight itself is never rounded.
 //
 // A matrix is packed in blocks of BLOCK outputs. A group of a block is one piece of memory: the levels of all its outputs,
 // then their scales, then their minimums. In the K formats these are whole numbers, and the factors that they are
@@ -9,135 +9,50 @@
 
 #pragma once
 
-#include "simd.h"
+#include "bytes.h"
 
 constexpr int VECTORS = 3;  // of sums in a row of a block
 constexpr int BLOCK = VECTORS * LANES;
-constexpr int GROUP = 32;  // inputs that share a minimum, and in all formats but Q6_K a scale
-constexpr int PAIRS = GROUP / 2;
+constexpr int QUADS = GROUP / 4;  // four inputs, a byte each, are multiplied at once
 constexpr int GROUPS_A_FACTOR = 8;
 
-typedef uint16_t Shorts __attribute__((vector_size(LANES * 4)));  // an even input's value, then an odd one's, …
+// The levels of a group, without a sign: OFFSET was added to each. Of an output, a word of 32 bits holds a part of some
+// quads' levels, an input's in the byte that it has in its quad; a group is BITS words, each for all outputs. Four words
+// hold the lower four bits of two quads each; what is higher is in the others, as many quads in a word as there is room for.
+template <int BITS, int OFFSET_> struct PackedLevels {
+    static constexpr int OFFSET = OFFSET_, BYTES = BITS * BLOCK * 4, HIGH_BITS = BITS - 4;
 
-constexpr uint16_t whole_bfloat16(int value) {
-    const int magnitude = value < 0 ? -value : value;
-    int exponent = 0;
-    while (magnitude >> (exponent + 1)) exponent++;
-    if (!magnitude) return 0;
-    return uint16_t((value < 0 ? 0x8000 : 0) | (127 + exponent) << 7 | ((magnitude << (7 - exponent)) & 0x7f));
-}
-
-// As long as the longest look-up, which takes no notice of higher bits: they may be anything.
-template <int BITS, int OFFSET> struct LevelTable {
-    alignas(64) uint16_t values[64] = {};
-    constexpr LevelTable() {
-        for (int index = 0; index < 64; index++) values[index] = whole_bfloat16(index % (1 << BITS) - OFFSET);
-    }
-};
-
-// The 16 pairs of a group, each in BITS bits. Of an output, a word of 32 bits holds even inputs in its lower half, odd
-// ones in its upper; a group is BITS words, each for all outputs. OFFSET is what was added so that no level is negative.
-template <int BITS, int OFFSET> struct PackedLevels {
-    static constexpr int BYTES = BITS * BLOCK * 4;
-    static constexpr int PAIRS_AT_ONCE = BITS == 4 ? 4 : BITS == 5 ? 16 : 8;
-    static constexpr LevelTable<BITS, OFFSET> table{};
-
-    const char* from;
-
-    static PackedLevels read(const char* group, int first_pair) {
-        return {group + first_pair * BITS / 16 * BLOCK * 4};
-    }
-
-    Shorts word(int vector, int index) const {
-        Shorts result;
-        std::memcpy(&result, from + (index * BLOCK + vector * LANES) * 4, sizeof result);
+    static Words word(const char* group, int vector, int index) {
+        Words result;
+        std::memcpy(&result, group + (index * BLOCK + vector * LANES) * 4, sizeof result);
         return result;
     }
 
-    // What packing puts in, put(); here it is taken out.
-    Shorts index(int vector, int pair) const {
-        if constexpr (BITS == 4) {
-            return word(vector, pair / 4) >> (4 * (pair % 4));
-        } else if constexpr (BITS == 5) {
-            if (pair < 15) return word(vector, pair / 3) >> (5 * (pair % 3));
-            // The fifteen leave a bit in each word.
-            return (word(vector, 0) >> 15) | ((word(vector, 1) >> 14) & 2) | ((word(vector, 2) >> 13) & 4) |
-                   ((word(vector, 3) >> 12) & 8) | ((word(vector, 4) >> 11) & 16);
-        } else {
-            // Two in each of three words, which leave four bits each: for two more.
-            if (pair < 6) return word(vector, pair / 2) >> (6 * (pair % 2));
-            if (pair == 6) return (word(vector, 0) >> 12) | ((word(vector, 1) >> 8) & 0x30);
-            return (word(vector, 2) >> 12) | ((word(vector, 1) >> 10) & 0x30);
-        }
-    }
-
-    // The pair's levels in bfloat16.
-    Words levels(int vector, int pair) const {
-        const Shorts at = index(vector, pair);
-#if LANES == 16
-        const __m512i low = _mm512_load_si512(table.values), high = _mm512_load_si512(table.values + 32);
-        if constexpr (BITS < 6) return bits_as<Words>(_mm512_permutexvar_epi16(bits_as<__m512i>(at), low));
-        return bits_as<Words>(_mm512_permutex2var_epi16(low, bits_as<__m512i>(at), high));
-#else
-        const Ints both = bits_as<Ints>(at & uint16_t((1 << BITS) - 1));
-        return pair_of((both & 0xffff) - OFFSET, (both >> 16) - OFFSET);
-#endif
-    }
-
-    static Words pair_of(Ints even, Ints odd) {
-        return (bits_as<Words>(__builtin_convertvector(even, Floats)) >> 16) |
-               bits_as<Words>(__builtin_convertvector(odd, Floats));
+    // What packing puts in, put(); here it is taken out: a quad's levels, in bytes.
+    static Words levels(const char* group, int vector, int quad) {
+        if constexpr (BITS == 8) return word(group, vector, quad);
+        const Words low = (word(group, vector, quad / 2) >> (4 * (quad % 2))) & 0x0f0f0f0fu;
+        if constexpr (BITS == 4) return low;
+        constexpr uint32_t HIGH = ((1u << HIGH_BITS) - 1) * 0x10101010u;
+        const int shift = HIGH_BITS * quad % 8 - 4;
+        const Words high = word(group, vector, 4 + HIGH_BITS * quad / 8);
+        return low | ((shift < 0 ? high << -shift : high >> shift) & HIGH);
     }
 
     // One output's level, of `input`; `at` is its first word.
     static void put(char* at, int input, int8_t level) {
-        const uint32_t value = uint32_t(level + OFFSET), half = input % 2 * 16;
-        const int pair = input / 2;
+        const uint32_t value = uint32_t(level + OFFSET);
+        const int quad = input / 4;
         const auto add = [&](int index, uint32_t bits, int shift) {
             uint32_t word;
             std::memcpy(&word, at + index * BLOCK * 4, sizeof word);
-            word |= bits << (half + shift);
+            word |= bits << (input % 4 * 8 + shift);
             std::memcpy(at + index * BLOCK * 4, &word, sizeof word);
         };
-        if constexpr (BITS == 4) {
-            add(pair / 4, value, 4 * (pair % 4));
-        } else if constexpr (BITS == 5) {
-            if (pair < 15) return add(pair / 3, value, 5 * (pair % 3));
-            for (int bit = 0; bit < 5; bit++) add(bit, value >> bit & 1, 15);
-        } else {
-            const int first = pair / 8 * 3, rest = pair % 8;
-            if (rest < 6) return add(first + rest / 2, value, 6 * (rest % 2));
-            add(first + (rest == 6 ? 0 : 2), value & 15, 12);
-            add(first + 1, value >> 4, rest == 6 ? 12 : 14);
-        }
+        if constexpr (BITS == 8) return add(quad, value, 0);
+        add(quad / 2, value & 15, 4 * (quad % 2));
+        if constexpr (BITS > 4) add(4 + HIGH_BITS * quad / 8, value >> 4, HIGH_BITS * quad % 8);
     }
-};
-
-// Two signed bytes a pair.
-template <> struct PackedLevels<8, 0> {
-    static constexpr int BYTES = GROUP * BLOCK;
-    static constexpr int PAIRS_AT_ONCE = 1;
-
-    const char* bytes;
-
-    static PackedLevels read(const char* group, int first_pair) { return {group + first_pair * 2 * BLOCK}; }
-
-    Words levels(int vector, int) const {
-        const char* from = bytes + vector * LANES * 2;
-#if USE_BF16_DOT
-        const __m512 low = _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i*)from)));
-        const __m512 high = _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i*)(from + 16))));
-        return bits_as<Words>(_mm512_cvtne2ps_pbh(high, low));
-#else
-        uint16_t pairs[LANES];
-        std::memcpy(pairs, from, sizeof pairs);
-        Ints even, odd;
-        for (int lane = 0; lane < LANES; lane++) even[lane] = int8_t(pairs[lane]), odd[lane] = int8_t(pairs[lane] >> 8);
-        return PackedLevels<4, 0>::pair_of(even, odd);
-#endif
-    }
-
-    static void put(char* at, int input, int8_t level) { at[input / 2 * 2 * BLOCK + input % 2] = level; }
 };
 
 // Scales and minimums as float16.
@@ -185,7 +100,7 @@ template <typename Numbers, int STEPS_, bool HAS_MINIMUMS_> struct GroupScales {
 template <int BITS_, typename Scales_> struct Format {
     static constexpr int BITS = BITS_;
     using Scales = Scales_;
-    using Levels = PackedLevels<BITS, Scales::HAS_MINIMUMS || BITS == 8 ? 0 : 1 << (BITS - 1)>;
+    using Levels = PackedLevels<BITS, Scales::HAS_MINIMUMS ? 0 : 1 << (BITS - 1)>;
     static constexpr int GROUP_BYTES = Levels::BYTES + Scales::BYTES;
 
     static int num_factors(int num_groups, int first_group) {
@@ -215,9 +130,4 @@ template <typename Body> inline auto with_format(int32_t kind, const Body& body)
         case Q5_K: return body(Format<5, NumberedScaleAndMinimum>());
         default: return body(Format<6, TwoNumberedScales>());
     }
-}
-
-inline bool has_minimums(int32_t kind) {
-    return kind != PAIRS_OF_BFLOAT16 &&
-           with_format(kind, [](auto format) { return decltype(format)::Scales::HAS_MINIMUMS; });
 }

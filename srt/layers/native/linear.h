@@ -66,37 +66,44 @@ inline Block find_block(const Matrix& matrix, int64_t index) {
             std::min(BLOCK, part->num_outputs - first)};
 }
 
-// Some rows of inputs by a block of quantised weights: num_rows · BLOCK sums. `input_sums`: a row's are num_groups apart.
-void multiply_levels(const Block& block, const BFloat16* inputs, int64_t stride, int num_rows, int num_groups,
-                     int first_group, const float* input_sums, float* sums);
+// Some rows of inputs, as round_row() writes them, by a block of quantised weights: num_rows · BLOCK sums.
+void multiply_levels(const Block& block, const ByteGroup* inputs, int num_rows, int num_groups, int first_group,
+                     float* sums);
 
-// Whether (rows, groups) sums of the inputs must go along with them, for the minimums.
-inline bool wants_sums(const Matrix& matrix) {
+// What a product reads: rows in bfloat16, `stride` apart, and the same in bytes if a part of the matrix wants them.
+struct Rows {
+    const BFloat16* values;
+    int64_t stride;
+    const ByteGroup* bytes;
+
+    Rows from(int64_t row, const Matrix& matrix) const {
+        return {values + row * stride, stride, bytes ? bytes + row * groups_a_row(matrix) : nullptr};
+    }
+    static int64_t groups_a_row(const Matrix& matrix) { return int64_t(matrix.num_inputs) / GROUP * 2; }
+};
+
+inline bool wants_bytes(const Matrix& matrix) {
     return std::any_of(matrix.parts, matrix.parts + matrix.num_parts,
-                       [](const MatrixPart& part) { return has_minimums(part.kind); });
+                       [](const MatrixPart& part) { return part.kind != PAIRS_OF_BFLOAT16; });
 }
 
-inline void sum_groups(const BFloat16* inputs, int num_groups, float* sums) {
-    for (int group = 0; group < num_groups; group++) {
-        Floats total{};
-        for (int index = 0; index < GROUP; index += LANES) total += load(inputs + group * GROUP + index);
-        sums[group] = sum(total);
+// Rows that all threads read, with their bytes in `shared`; of few rows each thread makes its own.
+inline Rows round_together(Member& member, const Matrix& matrix, const BFloat16* values, int64_t stride, int num_rows,
+                           float large, ByteGroup* shared) {
+    if (!wants_bytes(matrix)) return {values, stride, nullptr};
+    static thread_local std::vector<ByteGroup> own;
+    const int64_t width = Rows::groups_a_row(matrix);
+    const bool is_own = num_rows <= 8;
+    ByteGroup* bytes = is_own ? grown(own, size_t(num_rows) * width) : shared;
+    const auto round = [&](int64_t row) { round_row(values + row * stride, matrix.num_inputs / GROUP, large, bytes + row * width); };
+    if (is_own) {
+        for (int row = 0; row < num_rows; row++) round(row);
+    } else {
+        member.share(num_rows, [&](int64_t row, const MayWrite& may_write) {
+            if (may_write()) round(row);
+        });
     }
-}
-
-// All sums, in `shared`; of few rows each thread computes its own.
-inline const float* sum_groups_together(Member& member, const BFloat16* inputs, int64_t stride, int num_rows,
-                                        int num_groups, float* shared) {
-    if (num_rows <= 8) {
-        static thread_local std::vector<float> own;
-        float* sums = grown(own, size_t(num_rows) * num_groups);
-        for (int row = 0; row < num_rows; row++) sum_groups(inputs + row * stride, num_groups, sums + row * num_groups);
-        return sums;
-    }
-    member.share(num_rows, [&](int64_t row, const MayWrite& may_write) {
-        if (may_write()) sum_groups(inputs + row * stride, num_groups, shared + row * num_groups);
-    });
-    return shared;
+    return {values, stride, bytes};
 }
 
 // Some rows of inputs by a block's outputs: ROWS · BLOCK sums.
@@ -156,42 +163,33 @@ inline void finish_row(const float* sums, const BFloat16* bias, int count, BFloa
     }
 }
 
-// Some rows of inputs by a block: num_rows · BLOCK sums. `input_sums` of these rows, where the matrix wants them.
-inline void multiply_rows(const Matrix& matrix, const Block& block, const BFloat16* inputs, int64_t stride, int num_rows,
-                          const float* input_sums, float* sums) {
+// Some rows of inputs by a block: num_rows · BLOCK sums.
+inline void multiply_rows(const Matrix& matrix, const Block& block, const Rows& rows, int num_rows, float* sums) {
     const TileUse use;
     if (block.kind == PAIRS_OF_BFLOAT16)
-        multiply_pairs(inputs, stride, num_rows, reinterpret_cast<const uint32_t*>(block.packed), matrix.num_inputs / 2,
-                       sums);
-    else
-        multiply_levels(block, inputs, stride, num_rows, matrix.num_inputs / GROUP, matrix.first_group, input_sums, sums);
+        return multiply_pairs(rows.values, rows.stride, num_rows, reinterpret_cast<const uint32_t*>(block.packed),
+                              matrix.num_inputs / 2, sums);
+    multiply_levels(block, rows.bytes, num_rows, matrix.num_inputs / GROUP, matrix.first_group, sums);
 }
 
-// To be called by every thread of a team. `input_sums` where the matrix wants them. `finish(block, index,
-// row, sums)` is told of each row's sums with each block, once.
+// To be called by every thread of a team. `finish(block, index, row, sums)` is told of each row's sums with each block, once.
 template <typename Finish>
-inline void multiply_together(Member& member, const Matrix& matrix, const BFloat16* inputs, int64_t input_stride,
-                              int num_rows, const float* input_sums, const Finish& finish) {
+inline void multiply_together(Member& member, const Matrix& matrix, const Rows& rows, int num_rows, const Finish& finish) {
     const int num_parts = (num_rows + PART_ROWS - 1) / PART_ROWS;
-    const int num_groups = matrix.num_inputs / GROUP;
-    const bool has_sums = wants_sums(matrix);
     member.share(num_blocks(matrix) * num_parts, [&](int64_t piece, const MayWrite& may_write) {
         const Block block = find_block(matrix, piece / num_parts);
         const int first_row = int(piece % num_parts) * PART_ROWS, end_row = std::min(first_row + PART_ROWS, num_rows);
-        const BFloat16* from = inputs + first_row * input_stride;
         alignas(64) float sums[PART_ROWS * BLOCK];
-        multiply_rows(matrix, block, from, input_stride, end_row - first_row,
-                      input_sums + (has_sums ? int64_t(first_row) * num_groups : 0), sums);
+        multiply_rows(matrix, block, rows.from(first_row, matrix), end_row - first_row, sums);
         if (!may_write()) return;
         for (int row = first_row; row < end_row; row++) finish(block, piece / num_parts, row, sums + (row - first_row) * BLOCK);
     });
 }
 
 // Rounded to bfloat16, or added to what is there.
-inline void multiply_together(Member& member, const Matrix& matrix, const BFloat16* inputs, int64_t input_stride,
-                              int num_rows, const float* input_sums, BFloat16* outputs, int64_t output_stride,
-                              bool adds) {
-    multiply_together(member, matrix, inputs, input_stride, num_rows, input_sums,
+inline void multiply_together(Member& member, const Matrix& matrix, const Rows& rows, int num_rows, BFloat16* outputs,
+                              int64_t output_stride, bool adds) {
+    multiply_together(member, matrix, rows, num_rows,
                       [&](const Block& block, int64_t, int64_t row, const float* sums) {
                           finish_row(sums, matrix.bias ? matrix.bias + block.column : nullptr, block.count,
                                      outputs + row * output_stride + block.column, adds);

@@ -17,7 +17,10 @@ _ARENA = Arena()
 
 
 class PackedMatrix:
-    """Weights one below the other, and perhaps a bias, as the kernels want them. The originals are not kept."""
+    """Weights one below the other, and perhaps a bias, as the kernels want them. The originals are not kept.
+
+    Quantised weights are multiplied with inputs that are rounded to bytes: bytes.h.
+    """
 
     def __init__(
         self, library: native.KernelLibrary, weights: Sequence[Weight], bias: torch.Tensor | None

@@ -37,9 +37,8 @@ template <typename Format> struct Packing {
     }
 
     void pack_group(int64_t group, int lane, char* to) const {
-        constexpr int lane_bytes = Format::BITS == 8 ? 2 : 4;
         for (int input = 0; input < GROUP; input++)
-            Format::Levels::put(to + lane * lane_bytes, input, from.levels[group * GROUP + input]);
+            Format::Levels::put(to + lane * 4, input, from.levels[group * GROUP + input]);
         Stored* ends = reinterpret_cast<Stored*>(to + Format::Levels::BYTES) + lane;
         for (int step = 0; step < Scales::STEPS; step++)
             ends[step * BLOCK] = static_cast<const Stored*>(from.scales)[group * Scales::STEPS + step];
@@ -60,15 +59,12 @@ void unpack_output(const char* block, int lane, int num_groups, int first_group,
         const char* scales = group + Format::Levels::BYTES;
         float minimum = 0;
         if constexpr (Scales::HAS_MINIMUMS) minimum = Scales::minimum(scales, factors, vector)[at];
-        for (int first = 0; first < PAIRS; first += Format::Levels::PAIRS_AT_ONCE) {
-            const auto levels = Format::Levels::read(group, first);
-#pragma GCC unroll 16
-            for (int pair = 0; pair < Format::Levels::PAIRS_AT_ONCE; pair++) {
-                const float scale = Scales::scale(scales, factors, vector, (first + pair) * Scales::STEPS / PAIRS)[at];
-                const uint32_t both = levels.levels(vector, pair)[at];
-                BFloat16* pair_to = to + index * GROUP + 2 * (first + pair);
-                pair_to[0] = to_bfloat16(bits_as<float>(both << 16) * scale + minimum);
-                pair_to[1] = to_bfloat16(bits_as<float>(both & 0xffff0000u) * scale + minimum);
+        for (int quad = 0; quad < QUADS; quad++) {
+            const float scale = Scales::scale(scales, factors, vector, quad * Scales::STEPS / QUADS)[at];
+            const uint32_t levels = Format::Levels::levels(group, vector, quad)[at];
+            for (int input = 0; input < 4; input++) {
+                const int level = int(levels >> (8 * input) & 0xff) - Format::Levels::OFFSET;
+                to[index * GROUP + 4 * quad + input] = to_bfloat16(float(level) * scale + minimum);
             }
         }
     }

@@ -25,9 +25,16 @@
 #define USE_BF16_DOT 0
 #endif
 
+#if LANES == 16 && defined(__AVX512VNNI__)
+#define USE_BYTE_DOT 1
+#else
+#define USE_BYTE_DOT 0
+#endif
+
 typedef float Floats __attribute__((vector_size(LANES * 4)));
 typedef int32_t Ints __attribute__((vector_size(LANES * 4)));
 typedef uint32_t Words __attribute__((vector_size(LANES * 4)));
+typedef int16_t Shorts __attribute__((vector_size(LANES * 4)));
 typedef uint16_t Halves __attribute__((vector_size(LANES * 2)));
 
 struct BFloat16 {
@@ -147,6 +154,32 @@ inline Floats add_products(Floats sums, Words left, Words right) {
 #endif
 }
 
+#if LANES == 16
+inline Ints add_pairs(Shorts left, Shorts right) {
+    return bits_as<Ints>(_mm512_madd_epi16(bits_as<__m512i>(left), bits_as<__m512i>(right)));
+}
+#elif defined(__AVX2__)
+inline Ints add_pairs(Shorts left, Shorts right) {
+    return bits_as<Ints>(_mm256_madd_epi16(bits_as<__m256i>(left), bits_as<__m256i>(right)));
+}
+#endif
+
+// sums + left · right, where each lane holds four neighbouring bytes, those of `left` without a sign.
+inline Ints add_byte_products(Ints sums, Words left, Words right) {
+#if USE_BYTE_DOT
+    return bits_as<Ints>(_mm512_dpbusd_epi32(bits_as<__m512i>(sums), bits_as<__m512i>(left), bits_as<__m512i>(right)));
+#elif LANES == 16 || defined(__AVX2__)
+    const Words low_halves = all(0x00ff00ffu);
+    const Shorts even = bits_as<Shorts>(right) << 8 >> 8, odd = bits_as<Shorts>(right) >> 8;
+    return sums + add_pairs(bits_as<Shorts>(left & low_halves), even) +
+           add_pairs(bits_as<Shorts>(left >> 8 & low_halves), odd);
+#else
+    for (int byte = 0; byte < 4; byte++)
+        sums += bits_as<Ints>(left >> (8 * byte) & 0xff) * (bits_as<Ints>(right << (24 - 8 * byte)) >> 24);
+    return sums;
+#endif
+}
+
 inline float sum(Floats values) {
 #if LANES == 16
     return _mm512_reduce_add_ps(bits_as<__m512>(values));
@@ -166,6 +199,16 @@ inline float largest(Floats values) {
     return _mm512_reduce_max_ps(bits_as<__m512>(values));
 #else
     float result = values[0];
+    for (int lane = 1; lane < LANES; lane++) result = values[lane] > result ? values[lane] : result;
+    return result;
+#endif
+}
+
+inline uint32_t largest(Words values) {
+#if LANES == 16
+    return _mm512_reduce_max_epu32(bits_as<__m512i>(values));
+#else
+    uint32_t result = values[0];
     for (int lane = 1; lane < LANES; lane++) result = values[lane] > result ? values[lane] : result;
     return result;
 #endif

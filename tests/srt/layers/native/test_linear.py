@@ -48,10 +48,17 @@ def test_a_product_is_float32s_and_its_rows_stand_alone(
     num_rows=st.sampled_from([1, 2, 3, 4, 5, 7, 8, 9, 40, 130]),
     num_outputs=st.integers(1, 150),
     groups=st.tuples(st.integers(0, 20), st.integers(1, 20)),
+    is_uneven=st.booleans(),
     seed=st.integers(0, 1000),
 )
-def test_a_product_with_quantised_weights_rounds_no_weight_and_its_rows_stand_alone(
-    library: KernelLibrary, name: str, num_rows: int, num_outputs: int, groups: tuple[int, int], seed: int
+def test_quantised_weights_are_not_rounded_and_inputs_little_and_rows_stand_alone(
+    library: KernelLibrary,
+    name: str,
+    num_rows: int,
+    num_outputs: int,
+    groups: tuple[int, int],
+    is_uneven: bool,
+    seed: int,
 ) -> None:
     random = torch.Generator().manual_seed(seed)
     num_before, num_groups = groups
@@ -62,14 +69,47 @@ def test_a_product_with_quantised_weights_rounds_no_weight_and_its_rows_stand_al
     dense = weight.dense()
     assert torch.equal(dense, whole.dense()[:, num_before * GROUP :])
     inputs = torch.randn(num_rows, num_groups * GROUP, generator=random).bfloat16()
+    if is_uneven:  # a few are very large, another one in each row
+        inputs[torch.arange(num_rows), torch.randint(num_groups * GROUP, (num_rows,), generator=random)] *= (
+            200
+        )
     matrix = PackedMatrix(library, [weight], None)
+
+    fits_in_bytes = torch.randint(-127, 128, inputs.shape, generator=random)
+    fits_in_bytes[:, ::GROUP] = 127  # a group's scale is a power of two
+    fits_in_bytes = (fits_in_bytes * 2.0**-9).bfloat16()
+    expected = fits_in_bytes.double() @ dense.double().T
+    torch.testing.assert_close(
+        matrix.multiply(fits_in_bytes).double(), expected, rtol=1e-6, atol=1e-4 * num_groups
+    )
+
     outputs = matrix.multiply(inputs)
-    expected = inputs.double() @ dense.double().T
-    torch.testing.assert_close(outputs.double(), expected, rtol=1e-6, atol=1e-4 * num_groups)
+    greatest = inputs.view(num_rows, num_groups, GROUP).abs().amax(dim=-1).double()
+    is_large = greatest > 1.501 * greatest.mean(dim=-1, keepdim=True)
+    lost = greatest / torch.where(is_large, 254**2, 254)
+    most = dense.view(num_outputs, num_groups, GROUP).abs().sum(dim=-1).double()
+    difference = (outputs.double() - inputs.double() @ dense.double().T).abs()
+    assert bool((difference <= 1.01 * lost @ most.T + 1e-4 * num_groups).all())
     for row in range(num_rows):
         assert torch.equal(matrix.multiply(inputs[row : row + 1])[0], outputs[row])
     some = torch.randint(num_outputs, (5,), generator=random)
     assert torch.equal(matrix.look_up(some), dense[some].bfloat16())
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_what_is_not_finite_or_very_small_stays_so_in_its_row(library: KernelLibrary, name: str) -> None:
+    random = torch.Generator().manual_seed(0)
+    weight = random_weight(name, 60, 96, random)
+    inputs = torch.randn(6, 96, generator=random).bfloat16()
+    whole = PackedMatrix(library, [weight], None).multiply(inputs)
+    for row, value in enumerate((torch.nan, torch.inf, -torch.inf)):
+        inputs[row, 40] = value
+    inputs[3], inputs[4] = 0, 2.0**-130 * inputs[4]
+    outputs = PackedMatrix(library, [weight], None).multiply(inputs)
+    assert not bool(outputs[:3].isfinite().any())
+    assert not bool(outputs[3].any())
+    assert float(outputs[4].abs().max()) < 1e-30
+    assert torch.equal(outputs[5], whole[5])
 
 
 def test_parts_in_unlike_formats_are_one_product(library: KernelLibrary) -> None:
@@ -83,12 +123,11 @@ def test_parts_in_unlike_formats_are_one_product(library: KernelLibrary) -> None
     bias = torch.randn(171, generator=random).bfloat16()
     inputs = torch.randn(11, 512, generator=random).bfloat16()
     apart = [PackedMatrix(library, [weight], None).multiply(inputs) for weight in weights]
-    dense = [weight if isinstance(weight, torch.Tensor) else weight.dense() for weight in weights]
     together = PackedMatrix(library, weights, None)
     assert torch.equal(together.multiply(inputs), torch.cat(apart, dim=1))
     with_bias = PackedMatrix(library, weights, bias).multiply(inputs)
-    expected = inputs.double() @ torch.cat([part.double() for part in dense]).T + bias.double()
-    torch.testing.assert_close(with_bias.double(), expected, rtol=1e-6, atol=1e-3)
+    expected = together.multiply(inputs).double() + bias.double()
+    torch.testing.assert_close(with_bias.double(), expected, rtol=1e-6, atol=1e-4)
 
 
 def test_more_threads_than_cores_compute_the_same_bits_again_and_again(library: KernelLibrary) -> None:
