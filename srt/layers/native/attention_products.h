@@ -119,7 +119,7 @@ inline __attribute__((always_inline)) void multiply(const float* left, int left_
     store(sums, sum_stride, totals);
 }
 
-// Rows of memory that will be wanted soon. They are fetched piece by piece, evenly as work goes on, for a processor has
+// Rows of memory that will be wanted soon. They are fetched line by line, evenly as work goes on, for a processor has
 // few lines under way at a time; and in their order, for neighbours are also read ahead by the processor itself.
 class RowsAhead {
   public:
@@ -131,16 +131,13 @@ class RowsAhead {
         row_ = byte_ = due_ = 0;
     }
     // Until all are fetched, so much will be done.
-    void plan(int work) {
-        rate_ = int64_t(num_rows_) * ((num_bytes_ + PIECE - 1) / PIECE) * ONE / work + 1;
-    }
+    void plan(int work) { rate_ = int64_t(num_rows_) * ((num_bytes_ + LINE - 1) / LINE) * ONE / work + 1; }
 
     inline __attribute__((always_inline)) void advance(int work) {
         due_ += work * rate_;
         for (; due_ >= ONE && row_ < num_rows_; due_ -= ONE) {
-            const char* piece = rows[row_] + byte_;
-            for (int line = 0; line < PIECE; line += 64) __builtin_prefetch(piece + line, 0, 2);
-            byte_ += PIECE;
+            __builtin_prefetch(rows[row_] + byte_, 0, 2);
+            byte_ += LINE;
             if (byte_ >= num_bytes_) {
                 byte_ = 0;
                 row_++;
@@ -149,10 +146,10 @@ class RowsAhead {
     }
 
   private:
-    static constexpr int PIECE = 128;
+    static constexpr int LINE = 64;
     static constexpr int64_t ONE = 1 << 16;
     int num_rows_ = 0, num_bytes_ = 0, row_ = 0, byte_ = 0;
-    int64_t rate_ = 0, due_ = 0;
+    int64_t rate_ = 0, due_ = 0;  // in parts of ONE line
 };
 
 // sums[row][…] += weights[row][position] · values[position][…], the values read where they are. `ahead` may

@@ -70,14 +70,15 @@ template <typename Value> class TileAttention {
         const int num_seen = last.position + 1 - start < CHUNK ? last.position + 1 - start : CHUNK;
         first_looking_ = step.first_query * group_;
         num_looking_ = step.num_queries * group_;
-        find_slots(last.row, start, num_seen);
+        find_rows(last.row, start, num_seen);
         keys_ahead_.plan(num_heads_ * num_seen * std::max(num_steps_ / STEPS, 1));
         values_ahead_.plan(num_heads_ * num_seen);
+        const bool is_direct = num_looking_ <= DIRECT_ROWS && shape_.head_dim % (STEPS * VALUES_A_STEP) == 0;
+        if (is_direct)
+            with_constant<DIRECT_ROWS>(num_looking_, [&](auto num_rows) { score_directly<num_rows>(num_seen); });
         for (head_ = 0; head_ < num_heads_; head_++) {
-            find_rows(num_seen);
-            if (num_looking_ <= DIRECT_ROWS && shape_.head_dim % (STEPS * VALUES_A_STEP) == 0) {
-                with_constant<DIRECT_ROWS>(num_looking_, [&](auto num_rows) { score_directly<num_rows>(num_seen); });
-            } else {
+            if (width_ != shape_.head_dim) pad_values(num_seen);
+            if (!is_direct) {
                 pack_keys(num_seen);
                 score(start, num_seen);
             }
@@ -150,35 +151,37 @@ template <typename Value> class TileAttention {
         }
     }
 
-    const float* queries() const {
-        return queries_ + (size_t(head_) * num_rows_ + first_looking_) * num_steps_;
+    const float* queries(int head) const {
+        return queries_ + (size_t(head) * num_rows_ + first_looking_) * num_steps_;
     }
+    float* scores(int head, int row) const { return scores_ + (size_t(head) * num_looking_ + row) * CHUNK; }
+    int offset(int head) const { return head * shape_.head_dim; }
 
-    void find_slots(int row, int start, int num_seen) {
+    // Of the tile's first head; the others' follow it.
+    void find_rows(int row, int start, int num_seen) {
         const int32_t* slots = batch_.slot_table + row * batch_.table_stride + start;
-        for (int index = 0; index < num_seen; index++)
-            places_[index] = (size_t(slots[index]) * shape_.num_kv_heads + first_head_) * shape_.head_dim;
-    }
-
-    void find_rows(int num_seen) {
-        const Value* keys = static_cast<const Value*>(shape_.key_pool) + head_ * shape_.head_dim;
-        const Value* values = static_cast<const Value*>(shape_.value_pool) + head_ * shape_.head_dim;
-        Value* padded = reinterpret_cast<Value*>(padded_values_);
+        const Value* keys = static_cast<const Value*>(shape_.key_pool) + offset(first_head_);
+        const Value* values = static_cast<const Value*>(shape_.value_pool) + offset(first_head_);
+        const size_t slot_size = size_t(shape_.num_kv_heads) * shape_.head_dim;
         for (int index = 0; index < num_seen; index++) {
-            key_rows_[index] = keys + places_[index];
-            value_rows_[index] = values + places_[index];
-        }
-        if (width_ != shape_.head_dim) {
-            for (int index = 0; index < num_seen; index++) {
-                Value* row = padded + size_t(index) * width_;
-                std::memcpy(row, value_rows_[index], shape_.head_dim * sizeof(Value));
-                std::memset(row + shape_.head_dim, 0, (width_ - shape_.head_dim) * sizeof(Value));
-                value_rows_[index] = row;
-            }
+            key_rows_[index] = keys + slots[index] * slot_size;
+            value_rows_[index] = values + slots[index] * slot_size;
         }
         // A pair's second half may lie beyond the end; its weight is 0.
         value_rows_[num_seen] = value_rows_[num_seen - 1];
         for (int index = num_seen; index % (2 * LANES); index++) key_rows_[index] = key_rows_[num_seen - 1];
+    }
+
+    // Values of the head in rows as long as the inner loops want them.
+    void pad_values(int num_seen) {
+        Value* padded = reinterpret_cast<Value*>(padded_values_);
+        for (int index = 0; index < num_seen; index++) {
+            Value* row = padded + size_t(index) * width_;
+            std::memcpy(row, value_rows_[index] + offset(head_), shape_.head_dim * sizeof(Value));
+            std::memset(row + shape_.head_dim, 0, (width_ - shape_.head_dim) * sizeof(Value));
+            padded_rows_[index] = row;
+        }
+        padded_rows_[num_seen] = padded_rows_[num_seen - 1];
     }
 
     // keys_[step][position]: positions stand side by side in a vector.
@@ -187,12 +190,13 @@ template <typename Value> class TileAttention {
             int step = 0;
             for (; (step + STEPS) * VALUES_A_STEP <= shape_.head_dim; step += STEPS) {
                 keys_ahead_.advance(LANES);
-                pack_transposed(key_rows_ + position, step * VALUES_A_STEP, keys_ + size_t(step) * CHUNK + position);
+                pack_transposed(key_rows_ + position, offset(head_) + step * VALUES_A_STEP,
+                                keys_ + size_t(step) * CHUNK + position);
             }
             for (; step < num_steps_; step++) {
                 for (int lane = 0; lane < LANES; lane++)
                     keys_[size_t(step) * CHUNK + position + lane] =
-                        key_step(key_rows_[position + lane] + step * VALUES_A_STEP,
+                        key_step(key_rows_[position + lane] + offset(head_) + step * VALUES_A_STEP,
                                  shape_.head_dim - step * VALUES_A_STEP);
             }
         }
@@ -214,38 +218,42 @@ template <typename Value> class TileAttention {
         for (int step = 0; step < STEPS; step++) store(to + step * CHUNK, steps[step]);
     }
 
-    // For a few rows: keys are multiplied as soon as they are transposed. The same sums as `score`, in the same order.
-    // Each product waits for the one before it in its sum, so very few rows take two vectors of positions at a time.
+    // For a few rows: keys are multiplied as soon as they are transposed, those of all heads, for they lie side by side.
+    // The same sums as `score`, in the same order.
     template <int ROWS> void score_directly(int num_seen) {
+        // Each product waits for the one before it in its sum, so very few rows take two vectors of positions at a time.
         constexpr int VECTORS = ROWS <= DIRECT_ROWS / 2 ? 2 : 1;
-        const float* queries = this->queries();
-        for (int position = 0; position < num_seen; position += VECTORS * LANES) {
-            Floats totals[ROWS][VECTORS];
-            clear(totals);
-            for (int first = 0; first < num_steps_; first += STEPS) {
-                keys_ahead_.advance(VECTORS * LANES);
-                Floats steps[VECTORS][STEPS];
+        for (int position = 0; position < num_seen; position += VECTORS * LANES)
+            for (int head = 0; head < num_heads_; head++) score_some<ROWS, VECTORS>(head, position);
+    }
+
+    template <int ROWS, int VECTORS> void score_some(int head, int position) {
+        const float* queries = this->queries(head);
+        Floats totals[ROWS][VECTORS];
+        clear(totals);
+        for (int first = 0; first < num_steps_; first += STEPS) {
+            keys_ahead_.advance(VECTORS * LANES);
+            Floats steps[VECTORS][STEPS];
 #pragma GCC unroll 2
-                for (int vector = 0; vector < VECTORS; vector++)
-                    transpose(key_rows_ + position + vector * LANES, first * VALUES_A_STEP, steps[vector]);
+            for (int vector = 0; vector < VECTORS; vector++)
+                transpose(key_rows_ + position + vector * LANES, offset(head) + first * VALUES_A_STEP, steps[vector]);
 #pragma GCC unroll 8
-                for (int step = 0; step < STEPS; step++) {
+            for (int step = 0; step < STEPS; step++) {
 #pragma GCC unroll 6
-                    for (int row = 0; row < ROWS; row++) {
-                        const Floats factor = all(queries[row * num_steps_ + first + step]);
+                for (int row = 0; row < ROWS; row++) {
+                    const Floats factor = all(queries[row * num_steps_ + first + step]);
 #pragma GCC unroll 2
-                        for (int vector = 0; vector < VECTORS; vector++) {
-                            Floats& total = totals[row][vector];
-                            if constexpr (PAIRS)
-                                total = add_products(total, bits_as<Words>(steps[vector][step]), bits_as<Words>(factor));
-                            else
-                                total += steps[vector][step] * factor;
-                        }
+                    for (int vector = 0; vector < VECTORS; vector++) {
+                        Floats& total = totals[row][vector];
+                        if constexpr (PAIRS)
+                            total = add_products(total, bits_as<Words>(steps[vector][step]), bits_as<Words>(factor));
+                        else
+                            total += steps[vector][step] * factor;
                     }
                 }
             }
-            store(scores_ + position, CHUNK, totals);
         }
+        store(scores(head, 0) + position, CHUNK, totals);
     }
 
     void score(int start, int num_seen) {
@@ -255,9 +263,9 @@ template <typename Value> class TileAttention {
                 const int columns = std::min((num_seen - first + LANES - 1) / LANES, NUM_COLUMNS);
                 with_constant<ROWS_AT_ONCE>(rows, [&](auto num_rows) {
                     with_constant<NUM_COLUMNS>(columns, [&](auto num_columns) {
-                        multiply<num_rows, num_columns, PAIRS>(queries() + size_t(row) * num_steps_, num_steps_,
+                        multiply<num_rows, num_columns, PAIRS>(queries(head_) + size_t(row) * num_steps_, num_steps_,
                                                                keys_ + first, CHUNK, num_steps_,
-                                                               scores_ + row * CHUNK + first, CHUNK);
+                                                               scores(head_, row) + first, CHUNK);
                     });
                 });
             });
@@ -282,18 +290,21 @@ template <typename Value> class TileAttention {
             for (int row = first; row < first + rows; row++) {
                 const int end = position(row) + 1 - start;
                 const Sight sight{shape_.window ? end - shape_.window : 0, end};
-                chunk_.largest[row] = prepare_scores(scores_ + row * CHUNK, num_vectors, sight, shape_.scale,
+                chunk_.largest[row] = prepare_scores(scores(head_, row), num_vectors, sight, shape_.scale,
                                                      shape_.soft_cap, factor) * factor;
             }
             for (int row = first; row < first + rows; row++) {
                 // Where nothing is seen, −∞ − −∞ would be no number.
                 const float top = chunk_.largest[row] == -INFINITY ? 0 : chunk_.largest[row];
-                chunk_.weight[row] = make_weights<PAIRS>(scores_ + row * CHUNK, num_vectors, factor, top);
+                chunk_.weight[row] = make_weights<PAIRS>(scores(head_, row), num_vectors, factor, top);
             }
         });
     }
 
     void sum_values(int start, int num_seen) {
+        const bool is_padded = width_ != shape_.head_dim;
+        const Value* const* rows_of_values = is_padded ? padded_rows_ : value_rows_;
+        const int from = is_padded ? 0 : offset(head_);
         for (int first = 0; first < width_; first += NUM_COLUMNS * LANES) {
             const int units = std::min((width_ - first) / UNIT, NUM_COLUMNS * LANES / UNIT);
             each_block(start, num_seen, [&](int row, int rows, int num_seen) {
@@ -301,7 +312,7 @@ template <typename Value> class TileAttention {
                 with_constant<ROWS_AT_ONCE>(rows, [&](auto num_rows) {
                     with_constant<NUM_COLUMNS / VALUES_A_STEP>(units, [&](auto num_units) {
                         weigh<num_rows, num_units * VALUES_A_STEP, Value>(
-                            scores_ + row * CHUNK, value_rows_, ahead, first, num_seen,
+                            scores(head_, row), rows_of_values, ahead, from + first, num_seen,
                             chunk_.values + size_t(row) * width_ + first, width_);
                     });
                 });
@@ -348,9 +359,9 @@ template <typename Value> class TileAttention {
     float *const queries_, *const keys_, *const padded_values_, *const scores_;
     const ChunkState chunk_;
     ChunkState total_;
-    size_t places_[CHUNK];  // of the first head, in values from the pool's start
     const Value* key_rows_[CHUNK];
     const Value* value_rows_[CHUNK + 1];
+    const Value* padded_rows_[CHUNK + 1];
     RowsAhead keys_ahead_, values_ahead_;
     const Query* first_query_ = nullptr;
     int first_head_ = 0, num_heads_ = 0, head_ = 0;  // head_: of the tile
