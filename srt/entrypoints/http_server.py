@@ -92,7 +92,7 @@ class HttpServer:
         sock: socket.socket | None = None,
         *,
         read_timeout_s: float = BoundedHttpProtocol.read_timeout_s,
-        keep_alive_s: int = KEEP_ALIVE_S,
+        keep_alive_s: float = KEEP_ALIVE_S,
         on_connection: Callable[[], None] = lambda: None,
         on_connection_end: Callable[[], None] = lambda: None,
         on_refusal: Callable[[int], None] = lambda status: None,
@@ -121,7 +121,7 @@ class HttpServer:
             access_log=False,
             proxy_headers=False,
             server_header=False,
-            timeout_keep_alive=keep_alive_s,
+            timeout_keep_alive=keep_alive_s,  # type: ignore[arg-type]  # given to a timer only
         )
         self._server = _ServerWithoutSignals(config)
         self._sockets = [] if sock is None else [sock]

@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -54,3 +55,28 @@ async def test_a_server_stopped_with_force_hangs_up_and_aborts() -> None:
         world.server.stop(force=True)
         await serving
         await client.generations[0].was_aborted.wait()
+
+
+# The loop of a real server, which runs timers between two reads.
+@pytest.mark.parametrize("anyio_backend", [("asyncio", {"use_uvloop": True})])
+async def test_a_request_that_came_while_the_server_had_no_core_is_answered_though_its_time_is_over() -> None:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as sock,
+        socket.create_connection(sock.getsockname()) as idle,
+        socket.create_connection(sock.getsockname()) as other,
+    ):
+
+        def lose_the_core(status: int) -> None:
+            idle.sendall(b"GET /health HTTP/1.1\r\n\r\n")
+            time.sleep(0.5)  # nobody waits here: it is what the server goes through
+
+        app = build_app(FakeEngineClient(), ServerArgs())
+        server = HttpServer(app, sock, keep_alive_s=0.3, on_refusal=lose_the_core)
+        reader, writer = await asyncio.open_connection(sock=idle)
+        other.sendall(b"no HTTP\r\n\r\n")
+        async with asyncio.timeout(DEADLINE_S), asyncio.TaskGroup() as tasks:
+            tasks.create_task(server.serve())
+            (answer,) = await asyncio.gather(reader.readline(), return_exceptions=True)
+            writer.close()
+            server.stop()
+    assert answer == b"HTTP/1.1 200 OK\r\n"
