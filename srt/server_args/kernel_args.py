@@ -19,7 +19,8 @@ class KernelArgs:
         "auto",
         help="Of weights. auto: those that a GGUF file quantised are multiplied as they are where native kernels "
         "can and AMX is not used, with inputs rounded to bytes; others are of --dtype. none: all are of --dtype, which "
-        "takes more memory, is slower, and nearer to float32. int8, int4: an unquantised checkpoint's "
-        "matrices are quantised while it is loaded, in groups of 32 with a scale (int4: and a minimum; embedding and head in int8); needs native kernels.",
+        "takes more memory, is slower, and nearer to float32. int8, int4: an unquantised checkpoint's matrices are "
+        "quantised while it is loaded, in groups of 32 with a scale (int4: and a minimum; embedding and head in int8); "
+        "needs native kernels.",
         choices=("auto", "none", "int8", "int4"),
     )
