@@ -19,6 +19,7 @@ from managers.messages.control import (
     Shutdown,
 )
 from srt.errors import ServerNotReady
+from srt.util.patience import patience
 
 REPLY_TIMEOUT_S = 10.0
 # Between two tries to flush a cache that is still in use.
@@ -105,7 +106,7 @@ class ControlClient:
         self._waiting[request.control_id] = question
         self._send(request)
         try:
-            async with asyncio.timeout(self._reply_timeout_s):
+            async with patience(self._reply_timeout_s):
                 await question.answered
             return [reply for _, reply in sorted(question.replies.items())]
         except TimeoutError:

@@ -18,6 +18,7 @@ from srt.constrained.grammar_check import checked
 from srt.constrained.grammar_spec import GrammarSpec
 from srt.errors import InvalidRequest, QueueFull, RequestError, RequestFailed, ServerNotReady
 from srt.observability.front_counts import Count, FrontCounts
+from srt.util.patience import patience
 
 MAX_KEPT_BYTES, MAX_KEPT = 64 * 1024 * 1024, 512
 MAX_REFUSED, REFUSED_FOR_S = 256, 300.0
@@ -100,7 +101,7 @@ class GrammarDesk:
         limit_s = PATIENCE_S if timeout_s is None else min(timeout_s, PATIENCE_S)
         compiled: dict[Key, CompiledGrammar] = {}
         try:
-            async with asyncio.timeout(limit_s):
+            async with patience(limit_s):
                 for key, spec in distinct.items():
                     compiled[key] = await self._one(key, spec)
         except TimeoutError:

@@ -10,6 +10,7 @@ from srt.engine_client import EngineClient, GenerateRequest, TokenPrompt
 from srt.entrypoints.choices import collect_choices
 from srt.errors import RequestFailed, ServerNotReady
 from srt.sampling.params import SamplingParams
+from srt.util.patience import patience
 
 logger = logging.getLogger(__name__)
 
@@ -56,7 +57,7 @@ class HealthChecks:
         """Raises ServerNotReady."""
         ranks = [load.dp_rank for load in self._client.loads() if load.is_alive]
         try:
-            async with asyncio.timeout(PROBE_TIMEOUT_S):
+            async with patience(PROBE_TIMEOUT_S):
                 for dp_rank in ranks if len(ranks) > 1 else [None]:
                     await collect_choices(await self._client.generate(_one_token(dp_rank)), 1)
         except TimeoutError:

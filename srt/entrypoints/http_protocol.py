@@ -21,8 +21,9 @@ from srt.entrypoints.chunked_body import Outbox, offer_body
 from srt.entrypoints.close_delimited import until_close
 from srt.entrypoints.error_response import error_body
 from srt.entrypoints.middleware import note_status
-from srt.entrypoints.read_watch import GRACE_S, ReadWatch
+from srt.entrypoints.read_watch import ReadWatch
 from srt.errors import InvalidRequest
+from srt.util.patience import GRACE_S
 
 # Where a request's `scope["state"]` says when its first byte was read, by the monotonic clock.
 FIRST_BYTE = "first_byte_at"

@@ -3,8 +3,7 @@
 import asyncio
 from collections.abc import Callable
 
-# What has come while this process had no core lies unread when the time is over: timers go first.
-GRACE_S = 0.05
+from srt.util.patience import GRACE_S
 
 
 class ReadWatch:

@@ -4,7 +4,8 @@ from typing import Any, cast
 
 import pytest
 
-from srt.entrypoints.read_watch import GRACE_S, ReadWatch
+from srt.entrypoints.read_watch import ReadWatch
+from srt.util.patience import GRACE_S
 
 
 class HandMovedLoop:

@@ -1,3 +1,4 @@
+import time
 from typing import Any
 
 import pytest
@@ -205,6 +206,11 @@ def test_output_is_bounded() -> None:
 def test_time_is_bounded(source: str) -> None:
     with pytest.raises(InvalidRequest, match="took too long"):
         ChatTemplate(source, time_limit_s=-1.0).render([USER])
+
+
+def test_time_without_a_core_is_not_the_templates() -> None:
+    template = ChatTemplate("{{ lose_the_core() }}", time_limit_s=0.05)
+    assert template.render([USER], template_kwargs={"lose_the_core": lambda: time.sleep(0.1) or "ok"}) == "ok"
 
 
 def test_rendering_changes_nothing_it_is_given() -> None:
