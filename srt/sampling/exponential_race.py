@@ -16,14 +16,13 @@ min_p of the largest. So each cut keeps the head of the ranking, the likeliest a
 shortest of these heads. No cut sorts the vocabulary.
 """
 
-import functools
 import math
 
 import numpy as np
 import torch
 
 from srt.sampling.params import SamplingParams
-from srt.sampling.seeded_noise import TokenIds, exponential_noise
+from srt.sampling.seeded_noise import exponential_noise, noise_of_all
 
 # Top-p throws the logits into bins of 1/16 (after temperature) below the maximum, and sorts only within one.
 BINS_PER_UNIT, NUM_BINS = 16, 1024
@@ -38,18 +37,13 @@ def draw(logits: torch.Tensor, params: SamplingParams, noise_key: int) -> int:
     below = (logits - logits.amax()) / min(params.temperature, MAX_TEMPERATURE)  # (V,), at most 0
     ids = _those_that_stay(logits, below, params)
     if ids is None:
-        noise = exponential_noise(noise_key, _all_ids(len(logits)))
+        noise = noise_of_all(noise_key, len(logits))
     else:
         below = below[ids]
         noise = exponential_noise(noise_key, ids.cpu().numpy().astype(np.uint32))
     # What is impossible, or as good as, arrives at infinity; the likeliest arrives in finite time.
     place = int(torch.argmin(torch.from_numpy(noise).to(below.device) * torch.exp(-below)))
     return place if ids is None else int(ids[place])
-
-
-@functools.lru_cache(maxsize=4)
-def _all_ids(vocab_size: int) -> TokenIds:
-    return np.arange(vocab_size, dtype=np.uint32)
 
 
 def _those_that_stay(

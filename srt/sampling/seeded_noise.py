@@ -3,12 +3,20 @@
 With mix64 = splitmix64's finaliser, G = 0x9E3779B97F4A7C15, mix32 = Wellons' lowbias32, in wrapping arithmetic:
 
     key  = mix64(mix64(seed) + (position + 1) · G)             64 bits, of them low and high 32
-    bits = mix32(high + mix32(low + token · 0x9E3779B1))       32 bits
-    noise = -log(1 - u),  u = (bits + 1/2) · 2^-32, at most 1 - 2^-24
+    word(n) = mix32(high + mix32(low + n · 0x9E3779B1))        32 bits
+    E(word) = -log(1 - u),  u = (word + 1/2) · 2^-32, at most 1 - 2^-24
+
+Tokens come in blocks of 64. The least of 64 exponentially distributed numbers is one itself, but 64 times as small, it
+may be any token's, and by how much each of the others is greater is exponentially distributed again. So they are made
+that way round: from one word is known how early any of a block may arrive, and most blocks need no others.
+
+    first = word(2^31 + block),  least = E(first) / 64,  quietest = 64 · block + (mix32(first) >> 26)
+    noise = least for the quietest of its block, least + E(word(token)) for the others
 
 A seed is 64 bits, so a negative one is taken modulo 2^64.
 """
 
+import functools
 from collections.abc import Sequence
 
 import numpy as np
@@ -16,6 +24,7 @@ import numpy.typing as npt
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 MASK_32, MASK_64 = (1 << 32) - 1, (1 << 64) - 1
+BLOCK_SIZE, FIRST_BLOCK = 64, np.uint32(1 << 31)
 BELOW_ONE = np.float32(1.0 - 2.0**-24)
 
 TokenIds = npt.NDArray[np.uint32]
@@ -32,12 +41,49 @@ def noise_keys(seeds: Sequence[int], positions: Sequence[int]) -> list[int]:
 
 def exponential_noise(key: int, token_ids: TokenIds) -> Noise:
     """(len(token_ids),) positive numbers; each depends on the key and its own token only."""
-    bits = token_ids * np.uint32(0x9E3779B1)
+    noise = _exponential(_words(key, token_ids))
+    blocks = token_ids // np.uint32(BLOCK_SIZE)
+    least, quietest = _least_of_blocks(key, int(blocks.max(initial=0)) + 1)
+    np.putmask(noise, token_ids % np.uint32(BLOCK_SIZE) == np.take(quietest, blocks), 0.0)
+    noise += np.take(least, blocks)
+    return noise
+
+
+def noise_of_all(key: int, num_tokens: int) -> Noise:
+    """The same for all ids below `num_tokens`, without half a dozen arrays as long as a vocabulary."""
+    num_blocks = -(-num_tokens // BLOCK_SIZE)
+    noise = _exponential(_words(key, _all_ids(num_blocks * BLOCK_SIZE))).reshape(-1, BLOCK_SIZE)
+    least, quietest = _least_of_blocks(key, num_blocks)
+    noise[np.arange(num_blocks), quietest] = 0.0
+    noise += least[:, np.newaxis]
+    return noise.reshape(-1)[:num_tokens]
+
+
+@functools.lru_cache(maxsize=4)
+def _all_ids(count: int) -> TokenIds:
+    return np.arange(count, dtype=np.uint32)
+
+
+def _least_of_blocks(key: int, num_blocks: int) -> tuple[Noise, TokenIds]:
+    """The least noise of each block, and which of its tokens has it."""
+    words = _words(key, np.arange(num_blocks, dtype=np.uint32) + FIRST_BLOCK)
+    least = _exponential(words)
+    least /= np.float32(BLOCK_SIZE)
+    _mix_32(words)
+    return least, words // np.uint32(2**32 // BLOCK_SIZE)
+
+
+def _words(key: int, numbers: TokenIds) -> TokenIds:
+    bits = numbers * np.uint32(0x9E3779B1)
     bits += np.uint32(key & MASK_32)
     _mix_32(bits)
     bits += np.uint32(key >> 32)
     _mix_32(bits)
-    noise = bits.astype(np.float32)
+    return bits
+
+
+def _exponential(words: TokenIds) -> Noise:
+    noise = words.astype(np.float32)
     noise *= np.float32(2.0**-32)
     noise += np.float32(2.0**-33)
     np.minimum(noise, BELOW_ONE, out=noise)

@@ -1,88 +1,32 @@
-// Where the ranking of a row's tokens is cut by top-k, top-p and min-p; srt/sampling/exponential_race.py has the rules.
-//
-// No cut sorts: each is a search for the value down to which tokens stay, over those that may be near it.
+// Whether top-k, top-p and min-p let a token stay; srt/sampling/exponential_race.py has the rules.
 
 #pragma once
 
-#include "logit_row.h"
+#include "race.h"
 
-#include <climits>
-#include <cstdint>
 #include <functional>
 
-constexpr int FEW = 32;  // so many are sorted rather than split further
-
-typedef double Doubles __attribute__((vector_size(LANES * 8)));
-
-// The head of a ranking, likeliest first and equal logits by id: what is above `last`, and of its equals the ids below
-// `tie_end`.
-struct Head {
-    float last = -FLT_MAX;
-    int tie_end = INT_MAX;
-
-    bool is_shorter_than(const Head& other) const {
-        return last != other.last ? last > other.last : tie_end < other.tie_end;
-    }
-};
-
-// Logits, what they count for, and their ids, ids ascending. Room for one vector more than there can be.
-struct List {
-    std::vector<float> logits, weights;
-    std::vector<int32_t> ids;
-    int size = 0;
-
-    void make_room(int count) {
-        if (int(ids.size()) >= count + LANES) return;
-        logits.resize(count + LANES);
-        weights.resize(count + LANES);
-        ids.resize(count + LANES);
-    }
-    // Their weights are yet to come.
-    void add(Floats some, Words their_ids, Ints which) {
-#if LANES == 16
-        const __mmask16 mask = _mm512_test_epi32_mask(bits_as<__m512i>(which), bits_as<__m512i>(which));
-        _mm512_storeu_ps(&logits[size], _mm512_maskz_compress_ps(mask, bits_as<__m512>(some)));
-        _mm512_storeu_si512(&ids[size], _mm512_maskz_compress_epi32(mask, bits_as<__m512i>(their_ids)));
-        size += __builtin_popcount(mask);
-#else
-        for (int lane = 0; lane < LANES; lane++) {
-            logits[size] = some[lane];
-            ids[size] = int32_t(their_ids[lane]);
-            size -= which[lane];
-        }
-#endif
-    }
-    // May write over what was read, being behind it.
-    void add(Floats some, Floats their_weights, Words their_ids, Ints which) {
-#if LANES == 16
-        const __mmask16 mask = _mm512_test_epi32_mask(bits_as<__m512i>(which), bits_as<__m512i>(which));
-        _mm512_storeu_ps(&weights[size], _mm512_maskz_compress_ps(mask, bits_as<__m512>(their_weights)));
-#else
-        for (int lane = 0, at = size; lane < LANES; at -= which[lane++]) weights[at] = their_weights[lane];
-#endif
-        add(some, their_ids, which);
-    }
-    void end() {
-        store(&logits[size], all(IMPOSSIBLE));
-        store(&weights[size], Floats{});
-    }
-    Words ids_at(int i) const {
-        Words result;
-        std::memcpy(&result, &ids[i], sizeof result);
-        return result;
-    }
-};
-
-// Each counts as one.
-struct Count {
-    Floats operator()(Floats) const { return all(1.0f); }
-};
-
-// exp((logit - greatest) / temperature) · 2^s; its sums leave out the fractions.
+// exp((logit - greatest) / temperature) · 2^s; sums leave out the fractions.
 struct Mass {
     float greatest, slope, scale;  // slope: 1 / temperature
 
     Floats operator()(Floats logits) const { return exponential((logits - greatest) * slope) * scale; }
+};
+
+// Without the factor, for half the work.
+struct RoughMass {
+    static constexpr double ERROR = 1e-4;
+    float greatest, slope;
+
+    Floats operator()(Floats logits) const {
+        const Floats power = larger((logits - greatest) * (slope * 1.44269504f), all(-125.0f));
+        const Floats shifted = power + 0x1.8p23f;  // the low bits now hold the nearest whole number
+        const Floats rest = power - (shifted - 0x1.8p23f);
+        Floats result = rest * 0.05517167f + 0.24261113f;
+        result = result * rest + 0.69326097f;
+        result = result * rest + 0.99992806f;
+        return bits_as<Floats>(bits_as<Words>(result) + (bits_as<Words>(shifted) << 23));
+    }
 };
 
 // Not above 2^52.
@@ -92,150 +36,127 @@ inline Floats without_fraction(Floats positive) {
 }
 
 // Of what numbers have before the point: exact, in whatever order.
-class Sum {
-   public:
+class ExactSum {
+  public:
     void add(Floats values) {
-#if LANES == 16 && defined(__AVX512DQ__)
-        const __m512 all_of_them = bits_as<__m512>(values);
-        low_ = _mm512_add_epi64(low_, _mm512_cvttps_epi64(_mm512_castps512_ps256(all_of_them)));
-        high_ = _mm512_add_epi64(high_, _mm512_cvttps_epi64(_mm512_extractf32x8_ps(all_of_them, 1)));
-#else
-        sums_ += __builtin_convertvector(without_fraction(values), Doubles);
-#endif
+        const Floats whole = without_fraction(values);
+        for (int lane = 0; lane < LANES; lane++) sum_ += int64_t(whole[lane]);
     }
-    int64_t total() const {
-#if LANES == 16 && defined(__AVX512DQ__)
-        return _mm512_reduce_add_epi64(_mm512_add_epi64(low_, high_));
-#else
-        double result = 0;
-        for (int lane = 0; lane < LANES; lane++) result += sums_[lane];
-        return int64_t(result);
-#endif
-    }
+    double total() const { return double(sum_); }
 
-   private:
-#if LANES == 16 && defined(__AVX512DQ__)
-    __m512i low_ = _mm512_setzero_si512(), high_ = _mm512_setzero_si512();
-#else
-    Doubles sums_{};  // below 2^53
-#endif
+  private:
+    int64_t sum_ = 0;
 };
 
-// Each gives the part of the ranking that stays.
-class Cuts {
+// Each addition may err by 2^-24 of the sum.
+class RoughSum {
   public:
-    explicit Cuts(const LogitRow& row) : row_(row) {}
+    void add(Floats values) { sums_ += values; }
+    double total() const { return sum(sums_); }
 
-    Head find_top_k_head(int top_k) {
+  private:
+    Floats sums_{};
+};
+
+struct Limits {
+    int32_t top_k;        // 0: off
+    double top_p, min_p;  // 1 and 0: off
+};
+
+// Each cut keeps a head of the ranking. So when the winner of a race among all stays, it is the winner among those that
+// stay, too; and when not, none stays that is ranked behind it. Nobody needs to know where a head ends.
+template <typename Row> class Cuts {
+  public:
+    Cuts(const Row& row, const Mass& mass, const Limits& limits) : row_(row), mass_(mass), limits_(limits) {}
+
+    // Holds all that min-p lets stay, and little more.
+    Head near_min_p() const {
+        if (limits_.min_p <= 0) return {};
+        // The weight is that logit's, by little.
+        const double last = mass_.greatest + (std::log(limits_.min_p) - 0.01) / mass_.slope;
+        return {float(std::max(last - 1e-6 * std::abs(mass_.greatest), -double(FLT_MAX))), INT_MAX};
+    }
+
+    // The same of top-k. It takes longer: for those whose first winner does not stay.
+    Head near_top_k() const {
+        if (limits_.top_k <= 0 || limits_.top_k > row_.num_blocks()) return {};
         // As many blocks, and so as many logits at least, reach the block maximum of rank top_k.
-        float least = -FLT_MAX;
-        if (top_k <= int(row_.maxima().size())) {
-            ranked_ = row_.maxima();
-            std::nth_element(ranked_.begin(), ranked_.begin() + top_k - 1, ranked_.end(), std::greater<float>());
-            least = std::max(ranked_[top_k - 1], least);
-        }
-        return find_head(Count{}, top_k - 1, least);
+        std::vector<float> ranked = row_.all_maxima();
+        std::nth_element(ranked.begin(), ranked.begin() + limits_.top_k - 1, ranked.end(), std::greater<float>());
+        return {std::max(ranked[limits_.top_k - 1], -FLT_MAX), INT_MAX};
     }
 
-    Head find_top_p_head(const Mass& mass, double top_p) {
-        Sum sum;
-        row_.each_from(logit_below(1 / mass.scale, mass), [&](int, Floats some) { sum.add(mass(some)); });
-        const double whole = double(sum.total());
-        // Were all logits below this one, they would have no more than what top_p leaves out.
-        const double share = (1 - top_p) * whole / (double(mass.scale) * double(row_.size()));
-        return find_head(mass, int64_t(std::floor(top_p * whole)), logit_below(share, mass));
-    }
-
-    Head find_min_p_head(const Mass& mass, double min_p) const {
-        const float limit = float(min_p * mass.scale);
-        Floats last = all(row_.greatest());
-        row_.each_from(logit_below(min_p, mass), [&](int, Floats some) {
-            const Ints stays = (without_fraction(mass(some)) >= limit) & (some > IMPOSSIBLE);
-            last = stays & (some < last) ? some : last;
-        });
-        return {-largest(-last), INT_MAX};
+    // Whether all cuts let the token stay that is ranked next to those `before` it.
+    bool keep_next_of(const Head& before) {
+        return is_of_top_k(before) && is_likely_enough(before.last) && is_of_top_p(before);
     }
 
   private:
-    const LogitRow& row_;
-    std::vector<float> ranked_;  // block maxima, in another order
-    List list_;
+    const Row& row_;
+    const Mass mass_;
+    const Limits limits_;
+    double whole_ = -1;  // the rough mass of all; below 0: not known yet
 
-    // Below the logit whose weight is this share of the greatest's, by little.
-    static float logit_below(double share, const Mass& mass) {
-        const double logit = mass.greatest + (std::log(share) - 0.01) / mass.slope - 1e-6 * std::abs(mass.greatest);
-        return float(std::max(logit, -double(FLT_MAX)));
-    }
-
-    // Those stay before which there is at most `most_before`; the last of them is at `least` or above.
-    template <typename Measure> Head find_head(const Measure& measure, int64_t most_before, float least) {
-        list_.make_room(row_.size());
-        list_.size = 0;
-        row_.each_from(least, [&](int id, Floats some) {
-            const Ints is_near = some >= least;
-            if (any(is_near)) list_.add(some, lane_numbers() + uint32_t(id), is_near);
+    bool is_of_top_k(const Head& before) const {
+        if (limits_.top_k <= 0) return true;
+        int rank = 0;
+        row_.each_block_from(before.last, [&](int start) {
+            for (int id = start; id < start + BLOCK_SIZE; id += LANES)
+                rank += count(before.holds(row_.at(id), lane_numbers() + uint32_t(id)));
+            return rank < limits_.top_k;
         });
-        list_.end();
-        Sum sum;
-        for (int i = 0; i < list_.size; i += LANES) {
-            const Floats some = load(&list_.logits[i]);
-            const Floats weights = some > IMPOSSIBLE ? measure(some) : Floats{};
-            store(&list_.weights[i], weights);
-            sum.add(weights);
+        return rank < limits_.top_k;
+    }
+
+    bool is_likely_enough(float logit) const {
+        if (limits_.min_p <= 0) return true;
+        return without_fraction(mass_(all(logit)))[0] >= float(limits_.min_p * mass_.scale);
+    }
+
+    bool is_of_top_p(const Head& before) {
+        if (limits_.top_p >= 1) return true;
+        const RoughMass rough{mass_.greatest, mass_.slope};
+        RoughSum reached, of_those;
+        add_up(rough, before, before.last, reached, of_those);
+        const double mass_before = of_those.total();
+        if (whole_ < 0) {
+            // A block's mass is that of its likeliest at least, and at most 64 times as much.
+            RoughSum likeliest;
+            for (int block = 0; block < row_.num_blocks(); block += LANES)
+                likeliest.add(row_.maxima(block) >= before.last ? Floats{} : rough(row_.maxima(block)));
+            const double least = reached.total() + likeliest.total();
+            const double most = reached.total() + BLOCK_SIZE * likeliest.total();
+            if (mass_before <= limits_.top_p * least - error_of(most)) return true;
+            if (mass_before > limits_.top_p * most + error_of(most)) return false;
+            RoughSum all, nothing;
+            add_up(rough, before, -FLT_MAX, all, nothing);
+            whole_ = all.total();
         }
-        if (sum.total() <= most_before) return Head{};
-        return split(most_before);
+        const double left = limits_.top_p * whole_ - mass_before;
+        return std::abs(left) > error_of(whole_) ? left > 0 : is_exactly_of_top_p(before);
     }
 
-    // Looks in the upper or the lower half of the list, by value, until few are left, or equals.
-    Head split(int64_t most_before) {
-        int64_t before = 0;  // above all that are left
-        while (list_.size > FEW) {
-            Floats least = all(INFINITY), most = all(IMPOSSIBLE);
-            for (int i = 0; i < list_.size; i += LANES) {
-                const Floats some = load(&list_.logits[i]);
-                most = larger(some, most);
-                least = (some < least) & (some > IMPOSSIBLE) ? some : least;
+    // By how much two rough sums, together, may differ from exact ones, of which each leaves out less than one a token.
+    double error_of(double whole) const {
+        return 2 * ((RoughMass::ERROR + row_.size() / LANES * 0x1p-24) * whole + row_.size() / mass_.scale);
+    }
+
+    bool is_exactly_of_top_p(const Head& before) const {
+        ExactSum all, of_those;
+        add_up(mass_, before, -FLT_MAX, all, of_those);
+        return of_those.total() <= std::floor(limits_.top_p * all.total());
+    }
+
+    // The mass of the blocks that reach `least`, and of those `before` a token.
+    template <typename AnyMass, typename Sum>
+    void add_up(const AnyMass& mass, const Head& before, float least, Sum& all, Sum& of_those) const {
+        row_.each_block_from(least, [&](int start) {
+            for (int id = start; id < start + BLOCK_SIZE; id += LANES) {
+                const Floats some = row_.at(id), masses = mass(some);
+                all.add(masses);
+                of_those.add(before.holds(some, lane_numbers() + uint32_t(id)) ? masses : Floats{});
             }
-            const float top = largest(most), bottom = -largest(-least);
-            if (top == bottom) return head_of_equals(most_before - before);
-            float middle = bottom / 2 + top / 2;
-            if (!(middle > bottom && middle <= top)) middle = top;
-            Sum upper;
-            for (int i = 0; i < list_.size; i += LANES)
-                upper.add(load(&list_.logits[i]) >= middle ? load(&list_.weights[i]) : Floats{});
-            const bool takes_upper = before + upper.total() > most_before;
-            if (!takes_upper) before += upper.total();
-            const int size = list_.size;
-            list_.size = 0;
-            for (int i = 0; i < size; i += LANES) {
-                const Floats some = load(&list_.logits[i]);
-                const Ints stays = takes_upper ? some >= middle : (some < middle) & (some > IMPOSSIBLE);
-                list_.add(some, load(&list_.weights[i]), list_.ids_at(i), stays);
-            }
-            list_.end();
-        }
-        return head_of_few(most_before - before);
-    }
-
-    Head head_of_equals(int64_t most_before) const {
-        const int64_t each = int64_t(list_.weights[0]);
-        const int64_t num_more = each ? most_before / each : list_.size;
-        return {list_.logits[0], list_.ids[size_t(std::min<int64_t>(num_more, list_.size - 1))] + 1};
-    }
-
-    Head head_of_few(int64_t most_before) const {
-        int order[FEW];
-        for (int i = 0; i < list_.size; i++) order[i] = i;
-        std::sort(order, order + list_.size, [&](int a, int b) {
-            return list_.logits[a] != list_.logits[b] ? list_.logits[a] > list_.logits[b] : a < b;
+            return true;
         });
-        Head head;
-        int64_t before = 0;
-        for (int i = 0; i < list_.size && before <= most_before; i++) {
-            head = {list_.logits[order[i]], list_.ids[order[i]] + 1};
-            before += int64_t(list_.weights[order[i]]);
-        }
-        return head;
     }
 };

@@ -3,7 +3,7 @@
 // What the settings mean, and why a race, stands in srt/sampling/exponential_race.py. All that is seen of a row is the
 // row: its token depends neither on other rows nor on the thread.
 
-#include "race.h"
+#include "cuts.h"
 #include "team.h"
 
 #include <memory>
@@ -20,46 +20,46 @@ struct Settings {
 namespace {
 
 // Chooses for one row after another; a thread's own.
-class Chooser {
+template <typename Logit> class Chooser {
   public:
     // 0 where nothing is possible, or -1 if only some are allowed.
-    template <typename Logit> int choose(const Logit* logits, int size, const Settings& wanted) {
-        const int id =
-            wanted.temperature == 0 ? likeliest(logits, size, wanted.allowed) : draw(logits, size, wanted);
-        return id < 0 && !wanted.allowed ? 0 : id;
+    int choose(const Logit* logits, int size, const Settings& wanted) {
+        row_.read(logits, size, wanted.allowed);
+        if (row_.greatest() == IMPOSSIBLE) return wanted.allowed ? -1 : 0;
+        return wanted.temperature == 0 ? row_.first_of_greatest() : draw(size, wanted);
     }
 
   private:
-    LogitRow row_;
-    Cuts cuts_{row_};
+    LogitRow<Logit> row_;
+    Race<LogitRow<Logit>> race_{row_};
 
-    // The lowest id of the greatest logit; -1 where nothing is possible.
-    template <typename Logit> int likeliest(const Logit* logits, int size, const uint32_t* allowed) {
-        row_.look_through(logits, size, allowed);
-        const float greatest = row_.greatest();
-        if (greatest == IMPOSSIBLE) return -1;
-        for (int id = row_.first_block_of_greatest() * BLOCK_SIZE;; id++)
-            if (to_float(logits[id]) == greatest && (!allowed || allowed[id / 32] >> (id % 32) & 1)) return id;
-    }
-
-    // The winner of the race among those that stay; -1 where nothing is possible.
-    template <typename Logit> int draw(const Logit* logits, int size, const Settings& wanted) {
-        row_.read(logits, size, wanted.allowed);
-        if (row_.greatest() == IMPOSSIBLE) return -1;
-        if (row_.greatest() == INFINITY) row_.make_finite();
+    // The winner of the race among those that stay.
+    int draw(int size, const Settings& wanted) {
+        row_.make_finite();
         int bits = 0;
         while (bits < 31 && (size - 1) >> bits) bits++;
         const Mass mass{row_.greatest(), 1 / wanted.temperature, float(std::ldexp(1.0, 52 - bits))};
-        Head head;
-        const auto cut = [&](Head other) {
-            if (other.is_shorter_than(head)) head = other;
-        };
-        if (wanted.top_k > 0 && wanted.top_k < size) cut(cuts_.find_top_k_head(wanted.top_k));
-        if (wanted.top_p < 1.0) cut(cuts_.find_top_p_head(mass, wanted.top_p));
-        if (wanted.min_p > 0.0) cut(cuts_.find_min_p_head(mass, wanted.min_p));
-        return race(row_, head, wanted.temperature, noise_key(wanted.seed, wanted.position));
+        Cuts<LogitRow<Logit>> cuts{row_, mass, {wanted.top_k, wanted.top_p, wanted.min_p}};
+        race_.prepare(wanted.temperature, noise_key(wanted.seed, wanted.position));
+        Head head = cuts.near_min_p();
+        for (bool is_first = true;; is_first = false) {
+            const int winner = race_.find_winner(head);
+            if (winner < 0) return row_.first_of_greatest();
+            head = {row_.one_at(winner), winner};  // all before it
+            if (cuts.keep_next_of(head)) return winner;
+            if (!is_first) continue;
+            const Head near_top_k = cuts.near_top_k();
+            if (near_top_k.is_shorter_than(head)) head = near_top_k;
+        }
     }
 };
+
+// Whichever thread this is, it has its own.
+template <typename Logit> int choose(const Logit* logits, int size, const Settings& wanted) {
+    static thread_local std::unique_ptr<Chooser<Logit>> owned;
+    if (!owned) owned.reset(new Chooser<Logit>);
+    return owned->choose(logits, size, wanted);
+}
 
 }  // namespace
 
@@ -68,14 +68,11 @@ class Chooser {
 extern "C" void lockstep_sample(const void* logits, int32_t is_bfloat16, int64_t stride, int32_t num_rows,
                                 int32_t vocab_size, const Settings* settings, int64_t* token_ids, int32_t num_threads) {
     work_together(num_rows > 1 ? num_threads : 1, [&](Member& member) {
-        static thread_local std::unique_ptr<Chooser> owned;
-        if (!owned) owned.reset(new Chooser);
         member.share(num_rows, [&](int64_t index, const MayWrite& may_write) {
             const int64_t start = index * stride;
-            const int id =
-                is_bfloat16
-                    ? owned->choose(static_cast<const BFloat16*>(logits) + start, vocab_size, settings[index])
-                    : owned->choose(static_cast<const float*>(logits) + start, vocab_size, settings[index]);
+            const int id = is_bfloat16
+                               ? choose(static_cast<const BFloat16*>(logits) + start, vocab_size, settings[index])
+                               : choose(static_cast<const float*>(logits) + start, vocab_size, settings[index]);
             if (may_write()) token_ids[index] = id;
         });
     });

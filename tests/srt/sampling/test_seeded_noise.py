@@ -2,7 +2,7 @@ import math
 
 import numpy as np
 
-from srt.sampling.seeded_noise import exponential_noise, noise_keys
+from srt.sampling.seeded_noise import exponential_noise, noise_keys, noise_of_all
 
 MASK_32, MASK_64 = 2**32 - 1, 2**64 - 1
 
@@ -21,10 +21,19 @@ def mix_32(bits: int) -> int:
     return bits ^ (bits >> 16)
 
 
+def exponential(word: int) -> float:
+    return -math.log1p(-min((word + 0.5) * 2.0**-32, 1 - 2**-24))
+
+
 def documented(seed: int, position: int, token_id: int) -> float:
     key = mix_64(mix_64(seed & MASK_64) + (position + 1) * 0x9E3779B97F4A7C15 & MASK_64)
-    bits = mix_32((key >> 32) + mix_32((key & MASK_32) + token_id * 0x9E3779B1 & MASK_32) & MASK_32)
-    return -math.log1p(-min((bits + 0.5) * 2.0**-32, 1 - 2**-24))
+
+    def word(number: int) -> int:
+        return mix_32((key >> 32) + mix_32((key & MASK_32) + number * 0x9E3779B1 & MASK_32) & MASK_32)
+
+    first = word(2**31 + token_id // 64)
+    least = exponential(first) / 64
+    return least if token_id % 64 == mix_32(first) >> 26 else least + exponential(word(token_id))
 
 
 def noise(seed: int, position: int, num_tokens: int) -> np.ndarray:
@@ -33,7 +42,7 @@ def noise(seed: int, position: int, num_tokens: int) -> np.ndarray:
 
 def test_numbers_are_the_documented_ones() -> None:
     for seed, position in [(0, 0), (1, 1), (42, 7), (-1, 100_000), (2**63 - 1, 2**31), (-(2**63), 3)]:
-        ids = np.array([0, 1, 2, 49_151, 2**31], np.uint32)
+        ids = np.array([*range(64), 49_151, 2**20], np.uint32)
         expected = [documented(seed, position, token_id) for token_id in ids.tolist()]
         found = exponential_noise(noise_keys([seed], [position])[0], ids)
         np.testing.assert_allclose(found, expected, rtol=1e-5)
@@ -45,6 +54,7 @@ def test_a_number_does_not_depend_on_those_beside_it() -> None:
     assert noise_keys([], []) == []
     whole, some = noise(5, 1, 1000), np.array([999, 3, 500], np.uint32)
     assert exponential_noise(together[0], some).tolist() == whole[[999, 3, 500]].tolist()
+    assert noise_of_all(together[0], 1000).tolist() == whole.tolist()
 
 
 def test_numbers_are_positive_and_exponentially_distributed() -> None:
@@ -53,6 +63,14 @@ def test_numbers_are_positive_and_exponentially_distributed() -> None:
     assert np.isfinite(numbers).all()
     counts, _ = np.histogram(np.exp(-numbers.astype(np.float64)), bins=20, range=(0.0, 1.0))
     assert ((counts - 1000) ** 2 / 1000).sum() < 43.8  # chi-square, 19 degrees, 1 in 1000
+
+
+def test_each_of_a_block_is_as_likely_to_be_the_least() -> None:
+    numbers = np.concatenate([noise(seed, 1, 64 * 500).reshape(-1, 64) for seed in range(20)])
+    counts = np.bincount(numbers.argmin(axis=1), minlength=64)
+    assert ((counts - 156.25) ** 2 / 156.25).sum() < 103.4  # chi-square, 63 degrees, 1 in 1000
+    counts, _ = np.histogram(np.exp(-64.0 * numbers.min(axis=1)), bins=20, range=(0.0, 1.0))
+    assert ((counts - 500) ** 2 / 500).sum() < 43.8  # 19 degrees
 
 
 def test_neighbouring_seeds_positions_and_tokens_are_unrelated() -> None:
