@@ -19,7 +19,7 @@ struct ByteGroup {
     float scale;
     float sum;             // of the values, as they are rounded
     int16_t half_sums[2];  // of the levels
-    int32_t has_rest;      // what is lost is a group, too
+    uint32_t rests;        // a bit for this group, then one for each behind it: whether what it loses is a group, too
 };
 
 constexpr int GROUP_VECTORS = GROUP / LANES;
@@ -86,11 +86,13 @@ inline void round_row(const BFloat16* values, int num_groups, float large, ByteG
         total += to[group].scale = greatest_magnitude(some);
     }
     const float limit = large * total / float(num_groups);
-    for (int group = 0; group < num_groups; group++) {
+    uint32_t rests = 0;
+    for (int group = num_groups - 1; group >= 0; group--) {
         load_group(values + group * GROUP, some);
         const float greatest = to[group].scale;
         round_group(some, greatest, to[group]);
-        to[group].has_rest = greatest > limit;
-        if (to[group].has_rest) round_group(some, greatest_magnitude(some), to[num_groups + group]);
+        rests = rests << 1 | (greatest > limit);
+        to[group].rests = rests;
+        if (rests & 1) round_group(some, greatest_magnitude(some), to[num_groups + group]);
     }
 }

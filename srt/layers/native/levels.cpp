@@ -12,7 +12,7 @@ constexpr int TILE_ROWS = 4;  // 12 sums of a group and 12 of all groups fill th
 #else
 constexpr int TILE_ROWS = 2;
 #endif
-constexpr int GROUPS_AT_ONCE = 18;  // they stay in the nearest cache while all rows are multiplied
+constexpr int GROUPS_AT_ONCE = 18;  // no more than ByteGroup has bits; they stay in the nearest cache while all rows are multiplied
 
 // Some rows by one group of a block: what is added to their sums.
 template <typename Format, int ROWS> struct Tile {
@@ -32,9 +32,10 @@ template <typename Format, int ROWS> struct Tile {
         if constexpr (Scales::HAS_MINIMUMS) add_minimums(sums);
     }
 
-    bool has_rests() const {
-        int32_t any = 0;
-        for (int row = 0; row < ROWS; row++) any |= input(row).has_rest;
+    // As a ByteGroup has them: of any row.
+    uint32_t rests() const {
+        uint32_t any = 0;
+        for (int row = 0; row < ROWS; row++) any |= input(row).rests;
         return any;
     }
 
@@ -104,8 +105,18 @@ template <typename Format, int ROWS> struct Rectangle {
                 packed + int64_t(num_groups) * Format::GROUP_BYTES + factor * Format::Scales::FACTOR_BYTES};
     }
 
-    static void load_sums(const float* from, Sums& sums) { std::memcpy(sums, from, sizeof sums); }
-    static void store_sums(float* to, const Sums& sums) { std::memcpy(to, sums, sizeof sums); }
+    static void load_sums(const float* from, Sums& sums) {
+#pragma GCC unroll 4
+        for (int row = 0; row < ROWS; row++)
+#pragma GCC unroll 3
+            for (int vector = 0; vector < VECTORS; vector++) sums[row][vector] = load(from + row * BLOCK + vector * LANES);
+    }
+    static void store_sums(float* to, const Sums& sums) {
+#pragma GCC unroll 4
+        for (int row = 0; row < ROWS; row++)
+#pragma GCC unroll 3
+            for (int vector = 0; vector < VECTORS; vector++) store(to + row * BLOCK + vector * LANES, sums[row][vector]);
+    }
 
     void add_groups(int from, int to, float* sums) const {
         Sums totals;
@@ -116,17 +127,16 @@ template <typename Format, int ROWS> struct Rectangle {
 
     // Of what the inputs lost; a row that has nothing of it adds nothing to its sums.
     void add_rests(int from, int to, float* sums) const {
-        for (int group = from; group < to; group++) {
-            Tile<Format, ROWS> part = tile(group);
-            if (part.has_rests()) add_rest(part, sums);
-        }
+        uint32_t rests = tile(from).rests();
+        for (int group = from; rests && group < to; group++, rests >>= 1)
+            if (rests & 1) add_rest(tile(group), sums);
     }
 
     __attribute__((noinline)) void add_rest(Tile<Format, ROWS> part, float* sums) const {
         ByteGroup rests[ROWS];
         for (int row = 0; row < ROWS; row++) {
             const ByteGroup& input = part.input(row);
-            rests[row] = input.has_rest ? (&input)[num_groups] : ByteGroup{};
+            rests[row] = input.rests & 1 ? (&input)[num_groups] : ByteGroup{};
         }
         part.inputs = rests, part.stride = 1;
         Sums totals;
