@@ -1,7 +1,7 @@
 // Products with quantised weights; their formats are in levels.h.
 //
-// An output sums over its groups in their order, in one float32, whatever the number of rows: its bits do not depend on
-// the rows beside it.
+// An output sums over its groups in one float32: some in their order, then what these lost, then the next, whatever the
+// number of rows. Its bits do not depend on the rows beside it.
 
 #include "linear.h"
 
@@ -12,7 +12,8 @@ constexpr int TILE_ROWS = 4;  // 12 sums of a group and 12 of all groups fill th
 #else
 constexpr int TILE_ROWS = 2;
 #endif
-constexpr int GROUPS_AT_ONCE = 18;  // no more than ByteGroup has bits; they stay in the nearest cache while all rows are multiplied
+// They stay in the nearest cache while all rows are multiplied. No more than ByteGroup has bits.
+constexpr int GROUPS_AT_ONCE = 18;
 
 // Some rows by one group of a block: what is added to their sums.
 template <typename Format, int ROWS> struct Tile {
