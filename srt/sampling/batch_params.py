@@ -11,7 +11,7 @@ class SampleRow(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """One row to sample.
 
     `position` is the absolute position of the token to be sampled in its sequence: with the seed it fixes
-    the one uniform number used. Penalty arrays hold only the tokens seen, so their cost does not depend on the
+    the noise. Penalty arrays hold only the tokens seen, so their cost does not depend on the
     vocabulary: `seen_ids` are the distinct ids of prompt and output, `seen_output_counts` how often each occurs
     in the output (0: in the prompt only). Both are None for a request without penalties. `banned_ids` must not
     be sampled at this position (stop tokens before min_new_tokens); None when there are none. `allowed`, for an answer

@@ -4,8 +4,8 @@ The token wins whose noise, divided by its probability, is least; noise is expon
 seed, position and token (seeded_noise.py). That draws each token as often as its probability says (it is the Gumbel-max
 trick, after taking exponentials), and better than walking along the cumulative distribution: there, a rounding error in
 any logit moves the border between all later tokens, and with 50,000 of them one draw in a hundred falls on another
-token. Here a draw changes only if the two front runners are as close as the error. So answers to a seed stay the
-same where logits differ in their last bits: in other batches, on other numbers of ranks.
+token. Here a draw changes only if the two front runners are as close as the error. So answers to a seed mostly
+stay the same where logits differ a little: on other numbers of ranks, for one.
 
 For the cuts, weights are whole numbers, floor(exp((logit - max) / temperature) · 2^s), kept in floating point, with s
 such that no sum over the vocabulary can pass 2^52. So every sum here is exact, in whatever order a device adds.

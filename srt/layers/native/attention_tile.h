@@ -290,8 +290,9 @@ template <typename Value> class TileAttention {
             for (int row = first; row < first + rows; row++) {
                 const int end = position(row) + 1 - start;
                 const Sight sight{shape_.window ? end - shape_.window : 0, end};
-                chunk_.largest[row] = prepare_scores(scores(head_, row), num_vectors, sight, shape_.scale,
-                                                     shape_.soft_cap, factor) * factor;
+                const float largest = prepare_scores(scores(head_, row), num_vectors, sight, shape_.scale,
+                                                     shape_.soft_cap, factor);
+                chunk_.largest[row] = largest * factor;
             }
             for (int row = first; row < first + rows; row++) {
                 // Where nothing is seen, −∞ − −∞ would be no number.

@@ -10,6 +10,7 @@
 
 constexpr int GROUP = 32;  // inputs that share a scale
 // Large is a group whose greatest is so many times the row's mean of them: a twentieth of SmolLM2's groups in its layers.
+// Of a rank's part of a row, it is the part's mean.
 constexpr float LARGE = 3;
 constexpr float LARGE_HEAD = 1.5;  // likely tokens differ by little
 

@@ -12,8 +12,8 @@ constexpr int TILE_ROWS = 4;  // 12 sums of a group and 12 of all groups fill th
 #else
 constexpr int TILE_ROWS = 2;
 #endif
-// They stay in the nearest cache while all rows are multiplied. No more than ByteGroup has bits.
-constexpr int GROUPS_AT_ONCE = 18;
+constexpr int GROUPS_AT_ONCE = 18;  // they stay in the nearest cache while all rows are multiplied
+static_assert(GROUPS_AT_ONCE <= 32, "ByteGroup::rests has a bit for each");
 
 // Some rows by one group of a block: what is added to their sums.
 template <typename Format, int ROWS> struct Tile {

@@ -17,8 +17,9 @@ constexpr int QUADS = GROUP / 4;  // four inputs, a byte each, are multiplied at
 constexpr int GROUPS_A_FACTOR = 8;
 
 // The levels of a group, without a sign: OFFSET was added to each. Of an output, a word of 32 bits holds a part of some
-// quads' levels, an input's in the byte that it has in its quad; a group is BITS words, each for all outputs. Four words
-// hold the lower four bits of two quads each; what is higher is in the others, as many quads in a word as there is room for.
+// quads' levels, an input's in the byte that it has in its quad; a group is BITS words, each for all outputs. Of eight bits,
+// a word has a quad. Else four words hold the lower four bits of two quads each, and the others what is higher, of as many
+// quads as there is room for.
 template <int BITS, int OFFSET_> struct PackedLevels {
     static constexpr int OFFSET = OFFSET_, BYTES = BITS * BLOCK * 4, HIGH_BITS = BITS - 4;
 
