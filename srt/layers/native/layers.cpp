@@ -98,17 +98,10 @@ Rows write_rows_together(Member& member, const Matrix& matrix, int num_tokens, s
     const bool is_own = num_tokens <= FEW_TOKENS, in_bytes = wants_bytes(matrix);
     BFloat16* values = is_own ? grown(own, num_tokens * width) : shared.data();
     ByteGroup* bytes = !in_bytes ? nullptr : is_own ? grown(own_bytes, num_tokens * num_groups) : shared_bytes.data();
-    const auto write = [&](int64_t token) {
+    each_row(member, num_tokens, is_own, [&](int64_t token) {
         body(token, values + token * width);
         if (in_bytes) round_row(values + token * width, matrix.num_inputs / GROUP, LARGE, bytes + token * num_groups);
-    };
-    if (is_own) {
-        for (int token = 0; token < num_tokens; token++) write(token);
-    } else {
-        member.share(num_tokens, [&](int64_t token, const MayWrite& may_write) {
-            if (may_write()) write(token);
-        });
-    }
+    });
     return {values, width, bytes};
 }
 

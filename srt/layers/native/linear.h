@@ -87,6 +87,17 @@ inline bool wants_bytes(const Matrix& matrix) {
                        [](const MatrixPart& part) { return part.kind != PAIRS_OF_BFLOAT16; });
 }
 
+// body(row) of all rows: by each thread for itself, or shared out among them.
+template <typename Body> inline void each_row(Member& member, int num_rows, bool is_own, const Body& body) {
+    if (is_own) {
+        for (int row = 0; row < num_rows; row++) body(row);
+    } else {
+        member.share(num_rows, [&](int64_t row, const MayWrite& may_write) {
+            if (may_write()) body(row);
+        });
+    }
+}
+
 // Rows that all threads read, with their bytes in `shared`; of few rows each thread makes its own.
 inline Rows round_together(Member& member, const Matrix& matrix, const BFloat16* values, int64_t stride, int num_rows,
                            float large, ByteGroup* shared) {
@@ -95,14 +106,9 @@ inline Rows round_together(Member& member, const Matrix& matrix, const BFloat16*
     const int64_t width = Rows::groups_a_row(matrix);
     const bool is_own = num_rows <= 8;
     ByteGroup* bytes = is_own ? grown(own, size_t(num_rows) * width) : shared;
-    const auto round = [&](int64_t row) { round_row(values + row * stride, matrix.num_inputs / GROUP, large, bytes + row * width); };
-    if (is_own) {
-        for (int row = 0; row < num_rows; row++) round(row);
-    } else {
-        member.share(num_rows, [&](int64_t row, const MayWrite& may_write) {
-            if (may_write()) round(row);
-        });
-    }
+    each_row(member, num_rows, is_own, [&](int64_t row) {
+        round_row(values + row * stride, matrix.num_inputs / GROUP, large, bytes + row * width);
+    });
     return {values, stride, bytes};
 }
 
