@@ -84,7 +84,7 @@ extern "C" void lockstep_head(const Matrix* matrix, const BFloat16* inputs, int3
     maxima.values = grown(maxima_buffer, maxima.num_blocks * maxima.stride);
     work_together(num_threads, [&](Member& member) {
         const Rows rows = round_together(member, *matrix, inputs, matrix->num_inputs, num_rows, LARGE_HEAD, bytes);
-        multiply_together(member, *matrix, rows, num_rows,
+        multiply_together(member, *matrix, rows, num_rows, {},
                           [&](const Block& block, int64_t index, int64_t row, const float* block_sums) {
                               const BlockLogits own(*matrix, block, block_sums);
                               if (row < num_logit_rows)

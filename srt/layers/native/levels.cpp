@@ -33,13 +33,6 @@ template <typename Format, int ROWS> struct Tile {
         if constexpr (Scales::HAS_MINIMUMS) add_minimums(sums);
     }
 
-    // As a ByteGroup has them: of any row.
-    uint32_t rests() const {
-        uint32_t any = 0;
-        for (int row = 0; row < ROWS; row++) any |= input(row).rests;
-        return any;
-    }
-
     const char* scales() const { return levels + Levels::BYTES; }
     const ByteGroup& input(int row) const { return inputs[row * stride]; }
 
@@ -92,75 +85,93 @@ template <typename Format, int ROWS> struct Tile {
     }
 };
 
-// Some rows by the quantised weights of a block.
-template <typename Format, int ROWS> struct Rectangle {
-    using Sums = Floats[ROWS][VECTORS];
+using RowSums = Floats[VECTORS];
 
+inline void load_row(const float* from, RowSums& sums) {
+#pragma GCC unroll 3
+    for (int vector = 0; vector < VECTORS; vector++) sums[vector] = load(from + vector * LANES);
+}
+
+inline void store_row(float* to, const RowSums& sums) {
+#pragma GCC unroll 3
+    for (int vector = 0; vector < VECTORS; vector++) store(to + vector * LANES, sums[vector]);
+}
+
+// Rows, at most PART_ROWS, and the quantised weights of a block.
+template <typename Format> struct Rectangle {
     const ByteGroup* inputs;
+    int num_rows;
     const char* packed;
     int num_groups, first_group;
 
-    Tile<Format, ROWS> tile(int group) const {
+    const ByteGroup* input(int row, int group) const { return inputs + int64_t(row) * 2 * num_groups + group; }
+
+    template <int ROWS> Tile<Format, ROWS> tile(const ByteGroup* first, int64_t stride, int group) const {
         const int64_t factor = (first_group + group) / GROUPS_A_FACTOR;
-        return {inputs + group, 2 * num_groups, packed + int64_t(group) * Format::GROUP_BYTES,
+        return {first, stride, packed + int64_t(group) * Format::GROUP_BYTES,
                 packed + int64_t(num_groups) * Format::GROUP_BYTES + factor * Format::Scales::FACTOR_BYTES};
     }
 
-    static void load_sums(const float* from, Sums& sums) {
+    // Some groups, of ROWS rows from `row` on.
+    template <int ROWS> __attribute__((noinline)) void add_groups(int row, int from, int to, float* sums) const {
+        RowSums totals[ROWS];
 #pragma GCC unroll 4
-        for (int row = 0; row < ROWS; row++)
-#pragma GCC unroll 3
-            for (int vector = 0; vector < VECTORS; vector++) sums[row][vector] = load(from + row * BLOCK + vector * LANES);
-    }
-    static void store_sums(float* to, const Sums& sums) {
+        for (int place = 0; place < ROWS; place++) load_row(sums + (row + place) * BLOCK, totals[place]);
+        for (int group = from; group < to; group++)
+            tile<ROWS>(input(row, group), 2 * num_groups, group).add_to(totals);
 #pragma GCC unroll 4
-        for (int row = 0; row < ROWS; row++)
-#pragma GCC unroll 3
-            for (int vector = 0; vector < VECTORS; vector++) store(to + row * BLOCK + vector * LANES, sums[row][vector]);
+        for (int place = 0; place < ROWS; place++) store_row(sums + (row + place) * BLOCK, totals[place]);
     }
 
-    void add_groups(int from, int to, float* sums) const {
-        Sums totals;
-        load_sums(sums, totals);
-        for (int group = from; group < to; group++) tile(group).add_to(totals);
-        store_sums(sums, totals);
-    }
-
-    // Of what the inputs lost; a row that has nothing of it adds nothing to its sums.
-    void add_rests(int from, int to, float* sums) const {
-        uint32_t rests = tile(from).rests();
-        for (int group = from; rests && group < to; group++, rests >>= 1)
-            if (rests & 1) add_rest(tile(group), sums);
-    }
-
-    __attribute__((noinline)) void add_rest(Tile<Format, ROWS> part, float* sums) const {
+    // What ROWS of `rows` lost of a group.
+    template <int ROWS> __attribute__((noinline)) void add_rests(const uint8_t* rows, int group, float* sums) const {
         ByteGroup rests[ROWS];
-        for (int row = 0; row < ROWS; row++) {
-            const ByteGroup& input = part.input(row);
-            rests[row] = input.rests & 1 ? (&input)[num_groups] : ByteGroup{};
+        RowSums totals[ROWS];
+#pragma GCC unroll 4
+        for (int place = 0; place < ROWS; place++) {
+            rests[place] = *input(rows[place], num_groups + group);
+            load_row(sums + rows[place] * BLOCK, totals[place]);
         }
-        part.inputs = rests, part.stride = 1;
-        Sums totals;
-        load_sums(sums, totals);
-        part.add_to(totals);
-        store_sums(sums, totals);
+        tile<ROWS>(rests, 1, group).add_to(totals);
+#pragma GCC unroll 4
+        for (int place = 0; place < ROWS; place++) store_row(sums + rows[place] * BLOCK, totals[place]);
+    }
+
+    // What the rows lost of some groups. Those that lost something of a group are multiplied side by side, wherever they are.
+    void add_all_rests(int from, int to, float* sums) const {
+        uint8_t rows[GROUPS_AT_ONCE][PART_ROWS];
+        int counts[GROUPS_AT_ONCE] = {};
+        const uint32_t here = uint32_t((uint64_t(1) << (to - from)) - 1);
+        for (int row = 0; row < num_rows; row++)
+            for (uint32_t rests = input(row, from)->rests & here; rests; rests &= rests - 1) {
+                const int group = __builtin_ctz(rests);
+                rows[group][counts[group]++] = uint8_t(row);
+            }
+        for (int group = from; group < to; group++) {
+            const int count = counts[group - from];
+            for (int first = 0; first < count; first += TILE_ROWS)
+                with_constant<TILE_ROWS>(std::min(TILE_ROWS, count - first), [&](auto constant) {
+                    add_rests<constant>(rows[group - from] + first, group, sums);
+                });
+        }
     }
 };
 
 }  // namespace
 
 void multiply_levels(const Block& block, const ByteGroup* inputs, int num_rows, int num_groups, int first_group,
-                     float* sums) {
+                     float* sums, const Destination& destination) {
     std::memset(sums, 0, sizeof(float) * num_rows * BLOCK);
     with_format(block.kind, [&](auto format) {
-        for (int from = 0; from < num_groups; from += GROUPS_AT_ONCE)
+        const Rectangle<decltype(format)> rectangle{inputs, num_rows, block.packed, num_groups, first_group};
+        for (int from = 0; from < num_groups; from += GROUPS_AT_ONCE) {
+            const int to = std::min(from + GROUPS_AT_ONCE, num_groups);
             for (int row = 0; row < num_rows; row += TILE_ROWS)
                 with_constant<TILE_ROWS>(std::min(TILE_ROWS, num_rows - row), [&](auto constant) {
-                    const Rectangle<decltype(format), constant> rectangle{inputs + int64_t(row) * 2 * num_groups,
-                                                                          block.packed, num_groups, first_group};
-                    const int to = std::min(from + GROUPS_AT_ONCE, num_groups);
-                    rectangle.add_groups(from, to, sums + row * BLOCK);
-                    rectangle.add_rests(from, to, sums + row * BLOCK);
+                    if (to == num_groups) destination.fetch(row, constant);
+                    rectangle.template add_groups<constant>(row, from, to, sums);
                 });
+            rectangle.add_all_rests(from, to, sums);
+        }
     });
 }

@@ -66,9 +66,25 @@ inline Block find_block(const Matrix& matrix, int64_t index) {
             std::min(BLOCK, part->num_outputs - first)};
 }
 
+// Where a block's rows of outputs will be written, `stride` apart; null: unknown. Each row is another page's cache line, so they
+// are fetched while the sums are made.
+struct Destination {
+    const BFloat16* rows = nullptr;
+    int64_t stride = 0;
+
+    Destination from(int64_t row, int column) const { return {rows ? rows + row * stride + column : nullptr, stride}; }
+    void fetch(int first_row, int count) const {
+        if (!rows) return;
+        for (const BFloat16* row = rows + first_row * stride; count > 0; count--, row += stride) {
+            __builtin_prefetch(row, 1, 2);
+            __builtin_prefetch(row + BLOCK - 1, 1, 2);
+        }
+    }
+};
+
 // Some rows of inputs, as round_row() writes them, by a block of quantised weights: num_rows · BLOCK sums.
 void multiply_levels(const Block& block, const ByteGroup* inputs, int num_rows, int num_groups, int first_group,
-                     float* sums);
+                     float* sums, const Destination& destination);
 
 // What a product reads: rows in bfloat16, `stride` apart, and the same in bytes if a part of the matrix wants them.
 struct Rows {
@@ -170,23 +186,26 @@ inline void finish_row(const float* sums, const BFloat16* bias, int count, BFloa
 }
 
 // Some rows of inputs by a block: num_rows · BLOCK sums.
-inline void multiply_rows(const Matrix& matrix, const Block& block, const Rows& rows, int num_rows, float* sums) {
+inline void multiply_rows(const Matrix& matrix, const Block& block, const Rows& rows, int num_rows, float* sums,
+                          const Destination& destination = {}) {
     const TileUse use;
     if (block.kind == PAIRS_OF_BFLOAT16)
         return multiply_pairs(rows.values, rows.stride, num_rows, reinterpret_cast<const uint32_t*>(block.packed),
                               matrix.num_inputs / 2, sums);
-    multiply_levels(block, rows.bytes, num_rows, matrix.num_inputs / GROUP, matrix.first_group, sums);
+    multiply_levels(block, rows.bytes, num_rows, matrix.num_inputs / GROUP, matrix.first_group, sums, destination);
 }
 
 // To be called by every thread of a team. `finish(block, index, row, sums)` is told of each row's sums with each block, once.
 template <typename Finish>
-inline void multiply_together(Member& member, const Matrix& matrix, const Rows& rows, int num_rows, const Finish& finish) {
+inline void multiply_together(Member& member, const Matrix& matrix, const Rows& rows, int num_rows,
+                              const Destination& destination, const Finish& finish) {
     const int num_parts = (num_rows + PART_ROWS - 1) / PART_ROWS;
     member.share(num_blocks(matrix) * num_parts, [&](int64_t piece, const MayWrite& may_write) {
         const Block block = find_block(matrix, piece / num_parts);
         const int first_row = int(piece % num_parts) * PART_ROWS, end_row = std::min(first_row + PART_ROWS, num_rows);
         alignas(64) float sums[PART_ROWS * BLOCK];
-        multiply_rows(matrix, block, rows.from(first_row, matrix), end_row - first_row, sums);
+        multiply_rows(matrix, block, rows.from(first_row, matrix), end_row - first_row, sums,
+                      destination.from(first_row, block.column));
         if (!may_write()) return;
         for (int row = first_row; row < end_row; row++) finish(block, piece / num_parts, row, sums + (row - first_row) * BLOCK);
     });
@@ -195,7 +214,7 @@ inline void multiply_together(Member& member, const Matrix& matrix, const Rows& 
 // Rounded to bfloat16, or added to what is there.
 inline void multiply_together(Member& member, const Matrix& matrix, const Rows& rows, int num_rows, BFloat16* outputs,
                               int64_t output_stride, bool adds) {
-    multiply_together(member, matrix, rows, num_rows,
+    multiply_together(member, matrix, rows, num_rows, {outputs, output_stride},
                       [&](const Block& block, int64_t, int64_t row, const float* sums) {
                           finish_row(sums, matrix.bias ? matrix.bias + block.column : nullptr, block.count,
                                      outputs + row * output_stride + block.column, adds);

@@ -112,6 +112,21 @@ def test_what_is_not_finite_or_very_small_stays_so_in_its_row(library: KernelLib
     assert torch.equal(outputs[5], whole[5])
 
 
+def test_where_a_weight_is_infinite_a_row_still_stands_alone(library: KernelLibrary) -> None:
+    random = torch.Generator().manual_seed(0)
+    weight = random_weight("Q8_0", 60, 96, random)
+    assert isinstance(weight, QuantizedWeight)
+    weight.scales.values[::7] = torch.inf
+    inputs = torch.randn(6, 96, generator=random).bfloat16()
+    inputs[1, 40] = inputs[4, 3] = 200.0  # these lose what is multiplied, too, and the other rows nothing
+    matrix = PackedMatrix(library, [weight], None)
+    outputs = matrix.multiply(inputs)
+    assert bool(outputs.isfinite().any()) and bool(outputs.isinf().any())
+    for row in range(6):
+        alone = matrix.multiply(inputs[row : row + 1])[0]
+        torch.testing.assert_close(alone, outputs[row], rtol=0, atol=0, equal_nan=True)
+
+
 def test_parts_in_unlike_formats_are_one_product(library: KernelLibrary) -> None:
     random = torch.Generator().manual_seed(0)
     weights = [
