@@ -104,11 +104,16 @@ inline bool wait_for(Ranks& ranks, Counter& counter, uint32_t goal, int64_t& pat
             is_here = has_reached(counter, goal);
         }
     } while (!is_here && now_ns() - start < patience_ns);
+    // A nap that took longer than it may is not the others' silence: this process had no core, and perhaps they hadn't.
+    int64_t silent_ns = 0, lain_down = now_ns();
     while (!is_here) {
         sleep_until_raised(counter, goal);
         is_here = has_reached(counter, goal);
         if (is_here) break;
-        Loss loss = somebody_left(ranks) ? ENDED : now_ns() - start > ranks.limit_ns ? SILENT : NONE;
+        const int64_t awake = now_ns();
+        silent_ns += std::min(awake - lain_down, 2 * NAP_NS);
+        lain_down = awake;
+        Loss loss = somebody_left(ranks) ? ENDED : silent_ns > ranks.limit_ns ? SILENT : NONE;
         if (loss == NONE || has_reached(counter, goal)) continue;  // whoever left may have come here before
         __atomic_store_n(&ranks.loss, loss, __ATOMIC_RELAXED);
         return false;

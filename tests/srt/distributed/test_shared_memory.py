@@ -1,7 +1,11 @@
 """Ranks that meet in shared memory; here each is a thread."""
 
 import ctypes
+import select
+import signal
 import socket
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -144,6 +148,35 @@ def test_a_rank_that_stands_still_is_given_up_after_the_limit(tmp_path: Path) ->
 
     told, _ = run_in_threads(2, tmp_path, work, limit_s=0.3)
     assert told == "rank 0 of 2 waited for longer than --dist-timeout for a rank that stands still"
+
+
+TWO_RANKS = """
+import sys, tempfile, torch
+from pathlib import Path
+from tests.fakes.ranks_in_threads import run_in_threads
+
+def work(group):
+    if group.rank.rank == 1:
+        print("ready", flush=True)
+        sys.stdin.readline()
+    return group.all_reduce(torch.ones(3)).tolist()
+
+with tempfile.TemporaryDirectory() as folder:
+    print(run_in_threads(2, Path(folder), work, limit_s=1.0), flush=True)
+"""
+
+
+def test_time_in_which_the_whole_machine_stood_still_is_nobodys_silence() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", TWO_RANKS], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        process.send_signal(signal.SIGSTOP)
+        assert select.select([process.stdout], [], [], 1.5) == ([], [], [])
+        process.send_signal(signal.SIGCONT)
+        assert process.communicate("go\n", timeout=60)[0] == "[[2.0, 2.0, 2.0], [2.0, 2.0, 2.0]]\n"
 
 
 def test_nothing_is_left_in_the_folder(tmp_path: Path) -> None:
