@@ -17,6 +17,7 @@ from managers.messages.lifecycle import Drained, Failed, LauncherInput, Ready, W
 from managers.process import Actor, Facts, start_actor
 from managers.pulses import Pulse, PulseBoard
 from srt.errors import StartupError
+from srt.util.patience import patience
 
 logger = logging.getLogger(__name__)
 
@@ -141,7 +142,7 @@ class ProcessTree:
             process.kill()
         told = [process for process in self._processes if process.name in names]
         try:
-            async with asyncio.timeout(grace_s):
+            async with patience(grace_s):
                 for process in told:
                     await self._ended[process].wait()
         except TimeoutError:

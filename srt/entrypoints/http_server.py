@@ -30,6 +30,7 @@ from srt.observability.request_trace import TraceSink
 from srt.server_args.cors_origins import parse_origins
 from srt.server_args.server_args import ServerArgs
 from srt.server_args.trace_endpoint import traces_url
+from srt.util.patience import patience
 
 # Longer than clients and gateways keep an idle connection, so that it is they who close it: a server that closes
 # first races with the next request.
@@ -151,7 +152,7 @@ class HttpServer:
         """Stop; after `grace_s` by force. Returns when `serve` has."""
         self.stop()
         try:
-            async with asyncio.timeout(grace_s):
+            async with patience(grace_s):
                 await self._has_ended.wait()
         except TimeoutError:
             self.stop(force=True)
