@@ -29,6 +29,11 @@ class KVPool:
         self._keys = [_zeros(shape, dtype, device) for _ in range(num_layers)]
         self._values = [_zeros(shape, dtype, device) for _ in range(num_layers)]
 
+    @property
+    def num_layers(self) -> int:
+        """Each has keys and values."""
+        return len(self._keys)
+
     def keys(self, layer: int) -> torch.Tensor:
         """(num_slots, num_kv_heads, head_dim), the tensor itself."""
         return self._keys[layer]
@@ -52,7 +57,8 @@ def _zeros(shape: tuple[int, ...], dtype: torch.dtype, device: str) -> torch.Ten
     """Zeros, not garbage: a masked position still enters the arithmetic, and NaN times nothing is NaN.
 
     In host memory they come from numpy, which asks the system for zeroed pages that exist only once they are
-    touched. torch writes its zeros, and a pool of half the machine's memory would be all there from the start.
+    touched (see pages_ahead.py). torch writes its zeros, and a pool of half the machine's memory would be all
+    there from the start.
     They begin with a cache line: a row that ends in the middle of one costs another fetch.
     """
     if device != "cpu":

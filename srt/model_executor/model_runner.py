@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from mem_cache.kv_pool import KVPool
+from mem_cache.pages_ahead import PagesAhead
 from mem_cache.sizing import num_pool_slots
 from srt.configs.model_config import ModelConfig
 from srt.distributed.collectives import TpGroup
@@ -64,6 +65,7 @@ class ModelRunner:
         self._free_at_start = free_at_start
         self._num_tokens = 0
         self._pool: KVPool | None = None
+        self._pages: PagesAhead | None = None
         self._attention: AttentionBackend | None = None
 
     @classmethod
@@ -153,6 +155,8 @@ class ModelRunner:
             dtype=dtype,
             device=plan.device,
         )
+        if plan.device == "cpu":
+            self._pages = PagesAhead(self._pool)
         self._attention = make_attention_backend(plan.attention_backend, self._pool)
         logger.info("KV cache: %d tokens, %.2f GiB", self._num_tokens, self._pool.num_bytes / 2**30)
         return self._num_tokens
@@ -164,6 +168,8 @@ class ModelRunner:
         """
         assert self._attention is not None, "size_pool comes before forward"
         with torch.inference_mode():
+            if self._pages is not None:
+                self._pages.reach(int(batch.out_slots.max()))
             on_device = _move(batch, self._plan.device)
             logits, likeliest = self._model(on_device, self._attention.prepare(on_device))
             return Prediction(logits.to("cpu"), likeliest.to("cpu"))
