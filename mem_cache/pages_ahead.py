@@ -14,7 +14,8 @@ from concurrent.futures import ThreadPoolExecutor
 from mem_cache.kv_pool import KVPool
 
 HUGE_PAGE = 2 * 2**20
-MOST_AHEAD = 2 * 2**30  # bytes, and at most an eighth of the pool
+# And never more than an eighth of the pool. Tokens, because a small model's would fill so many bytes in hours.
+MOST_AHEAD_BYTES, MOST_AHEAD_TOKENS = 2 * 2**30, 65_536
 LEAST_STEPS = 2
 NICENESS = 10  # gives way to the model, but is not kept from its turn: it may hold a lock that an allocation waits for
 _MADV_POPULATE_WRITE = 23  # Linux 5.14: as if every page were written to, with what is in it
@@ -32,11 +33,11 @@ class PagesAhead:
         self._tensors = [
             tensor for layer in range(pool.num_layers) for tensor in (pool.keys(layer), pool.values(layer))
         ]
-        self._row_bytes = pool.keys(0)[0].nbytes
-        self._slots_a_step = max(HUGE_PAGE // self._row_bytes, 1)
-        self._num_steps = -(-len(pool.keys(0)) // self._slots_a_step)
-        most_bytes = min(MOST_AHEAD, pool.num_bytes // 8)
-        self._num_ahead = max(most_bytes // (HUGE_PAGE * len(self._tensors)), LEAST_STEPS)
+        num_slots = len(pool.keys(0))
+        self._slots_a_step = max(HUGE_PAGE // pool.keys(0)[0].nbytes, 1)
+        self._num_steps = -(-num_slots // self._slots_a_step)
+        most_slots = min(MOST_AHEAD_TOKENS, num_slots // 8, MOST_AHEAD_BYTES * num_slots // pool.num_bytes)
+        self._num_ahead = max(most_slots // self._slots_a_step, LEAST_STEPS)
         self._asked = 0
         self._madvise = ctypes.CDLL(None, use_errno=True).madvise
         self._thread = ThreadPoolExecutor(1, "pages-ahead", _give_way)
