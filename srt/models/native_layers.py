@@ -58,16 +58,22 @@ class NativeLayers:
     def __call__(
         self, stream: torch.Tensor, rotation: Rotation, attention: PreparedAttention
     ) -> torch.Tensor:
-        """(T, hidden_size) to (T, hidden_size); may overwrite `stream`."""
+        """(T, hidden_size) to (T, hidden_size); may overwrite `stream`.
+
+        In prefill, most tokens' outputs are read by nobody (LmHead looks at a row's last): the last layer computes
+        their keys and values, and leaves the rest of them undone.
+        """
         assert isinstance(attention, NativeAttention), "native layers go with native attention"
         self._bind(attention.backend)
         stream = stream.contiguous()
+        wanted = attention.wanted_starts
         batch = byref(
             native.LayerBatch(
                 attention=pointer(attention.batch),
                 cosines=rotation.cos.data_ptr(),
                 sines=rotation.sin.data_ptr(),
                 rotary_dim=rotation.cos.shape[-1],
+                wanted_starts=None if wanted is None else wanted.data_ptr(),
             )
         )
         group = self._group

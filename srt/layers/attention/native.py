@@ -69,6 +69,7 @@ class NativeAttention:
         self._attend = library.attend
         # Kept, for the kernel sees addresses only.
         self._tensors = (batch.row_starts, batch.seq_lens, batch.slot_table, batch.out_slots)
+        self.wanted_starts = find_wanted(batch)
         assert all(tensor.is_contiguous() for tensor in self._tensors), "a batch's tensors are contiguous"
         self.batch = native.AttentionBatch(
             row_starts=batch.row_starts.data_ptr(),
@@ -100,6 +101,19 @@ class NativeAttention:
         )
         self._attend(byref(self.batch), byref(self.backend.shape(shape)), byref(inputs))
         return outputs
+
+
+def find_wanted(batch: ForwardBatch) -> torch.Tensor | None:
+    """(B + 1,) int32: of how many rows before each the last token is wanted. None: other tokens are, too, or all."""
+    if batch.also_reads is not None or batch.num_tokens == batch.num_rows:
+        return None
+    ends = batch.row_starts[1:] - 1
+    wanted = torch.cat([batch.logit_rows, batch.greedy_rows])
+    if not bool(torch.isin(wanted, ends).all()):
+        return None
+    starts = torch.zeros_like(batch.row_starts)
+    torch.cumsum(torch.isin(ends, wanted), 0, dtype=torch.int32, out=starts[1:])
+    return starts
 
 
 def _heads_together(vectors: torch.Tensor) -> torch.Tensor:

@@ -26,6 +26,8 @@ struct LayerBatch {
     const BFloat16* cosines;  // (T, rotary_dim), as srt/layers/rotary.py makes them
     const BFloat16* sines;
     int32_t rotary_dim;
+    // Where only some rows' last tokens are wanted: how many of the rows before, (rows + 1). Null: every token is.
+    const int32_t* wanted_starts;
 };
 
 namespace {
@@ -41,11 +43,20 @@ void normalise(const BFloat16* inputs, const BFloat16* weight, float eps, int wi
         store(outputs + start, load(inputs + start) * factor * load(weight + start));
 }
 
+// The rows' last tokens that are wanted, as if their keys had long been in the pool, and no others.
+AttentionBatch wanted_batch(const LayerBatch& batch) {
+    AttentionBatch wanted = *batch.attention;
+    wanted.row_starts = batch.wanted_starts;
+    wanted.num_tokens = batch.wanted_starts[wanted.num_rows];
+    return wanted;
+}
+
 // Buffers of one forward pass, kept by the thread that calls. Their pages are mapped once.
 struct Buffers {
-    std::vector<BFloat16> normed, qkv, attended, gate_up, gated, summands;
+    std::vector<BFloat16> normed, qkv, attended, gate_up, gated, summands, wanted_stream, wanted_queries;
     std::vector<ByteGroup> bytes;
     std::vector<Work> works;  // one a window
+    Work wanted_work;         // of the tokens that are wanted, in the last layer
 
     void fit(const LayerWeights* layers, int num_layers, const LayerBatch& batch) {
         const int64_t num_tokens = batch.attention->num_tokens;
@@ -68,6 +79,14 @@ struct Buffers {
             plan_work(*batch.attention, *layers[index].shape, work);
             work.window = layers[index].shape->window;
         }
+        if (batch.wanted_starts) fit_wanted(layers[num_layers - 1], batch);
+    }
+
+    void fit_wanted(const LayerWeights& last, const LayerBatch& batch) {
+        const AttentionBatch wanted = wanted_batch(batch);
+        grown(wanted_stream, int64_t(wanted.num_tokens) * last.hidden_size);
+        grown(wanted_queries, int64_t(wanted.num_tokens) * last.shape->num_heads * last.shape->head_dim);
+        if (wanted.num_tokens > 0) plan_work(wanted, *last.shape, wanted_work);
     }
 
     // That of the window, or one to be planned.
@@ -122,6 +141,10 @@ void rotate(BFloat16* vector, const BFloat16* cosines, const BFloat16* sines, in
     }
 }
 
+int64_t qkv_stride(const LayerWeights& layer) {
+    return int64_t(layer.shape->num_heads + 2 * layer.shape->num_kv_heads) * layer.shape->head_dim;
+}
+
 // New keys and values also go to the pool.
 void rotate_together(Member& member, const LayerWeights& layer, const LayerBatch& batch, BFloat16* qkv,
                      int64_t stride) {
@@ -154,30 +177,41 @@ void gate(const BFloat16* gate, const BFloat16* up, int count, BFloat16* outputs
     }
 }
 
-void attend_block_together(Member& member, const LayerWeights& layer, const LayerBatch& batch,
-                           const BFloat16* stream, BFloat16* outputs, bool adds, Buffers& buffers) {
-    const AttentionShape& shape = *layer.shape;
+// Queries, keys and values of all tokens; the latter two go to the pool.
+void project_together(Member& member, const LayerWeights& layer, const LayerBatch& batch, const BFloat16* stream,
+                      Buffers& buffers) {
     const int num_tokens = batch.attention->num_tokens, width = layer.hidden_size;
-    const int64_t query_size = int64_t(shape.num_heads) * shape.head_dim;
-    const int64_t key_size = int64_t(shape.num_kv_heads) * shape.head_dim, stride = query_size + 2 * key_size;
-    BFloat16 *qkv = buffers.qkv.data(), *attended = buffers.attended.data();
     const Rows normed = write_rows_together(
         member, layer.qkv, num_tokens, buffers.normed, buffers.bytes, [&](int64_t token, BFloat16* to) {
             normalise(stream + token * width, layer.attention_norm, layer.eps, width, to);
         });
-    multiply_together(member, layer.qkv, normed, num_tokens, qkv, stride, false);
-    rotate_together(member, layer, batch, qkv, stride);
-    const AttentionInputs inputs{qkv,    qkv + query_size, qkv + query_size + key_size, attended,
-                                 stride, stride,           stride};
-    attend_together<BFloat16>(member, *batch.attention, shape, inputs, buffers.work_of(shape.window));
-    const Rows rows = round_together(member, layer.out, attended, query_size, num_tokens, LARGE,
-                                      buffers.bytes.data());
-    multiply_together(member, layer.out, rows, num_tokens, outputs, width, adds);
+    multiply_together(member, layer.qkv, normed, num_tokens, buffers.qkv.data(), qkv_stride(layer), false);
+    rotate_together(member, layer, batch, buffers.qkv.data(), qkv_stride(layer));
 }
 
-void mlp_block_together(Member& member, const LayerWeights& layer, const LayerBatch& batch, const BFloat16* stream,
+// What queries find, and the output's product of it.
+void look_together(Member& member, const LayerWeights& layer, const AttentionBatch& batch, Work& work,
+                   const BFloat16* queries, int64_t query_stride, BFloat16* outputs, bool adds, Buffers& buffers) {
+    const AttentionShape& shape = *layer.shape;
+    const int64_t query_size = int64_t(shape.num_heads) * shape.head_dim;
+    BFloat16* attended = buffers.attended.data();
+    const AttentionInputs inputs{queries, nullptr, nullptr, attended, query_stride, 0, 0};
+    attend_together<BFloat16>(member, batch, shape, inputs, work);
+    const Rows rows = round_together(member, layer.out, attended, query_size, batch.num_tokens, LARGE,
+                                     buffers.bytes.data());
+    multiply_together(member, layer.out, rows, batch.num_tokens, outputs, layer.hidden_size, adds);
+}
+
+void attend_block_together(Member& member, const LayerWeights& layer, const LayerBatch& batch,
+                           const BFloat16* stream, BFloat16* outputs, bool adds, Buffers& buffers) {
+    project_together(member, layer, batch, stream, buffers);
+    look_together(member, layer, *batch.attention, buffers.work_of(layer.shape->window), buffers.qkv.data(),
+                  qkv_stride(layer), outputs, adds, buffers);
+}
+
+void mlp_block_together(Member& member, const LayerWeights& layer, int num_tokens, const BFloat16* stream,
                         BFloat16* outputs, bool adds, Buffers& buffers) {
-    const int num_tokens = batch.attention->num_tokens, width = layer.hidden_size;
+    const int width = layer.hidden_size;
     const int64_t num_features = layer.down.num_inputs;
     BFloat16* gate_up = buffers.gate_up.data();
     const Rows normed = write_rows_together(
@@ -193,6 +227,15 @@ void mlp_block_together(Member& member, const LayerWeights& layer, const LayerBa
     multiply_together(member, layer.down, gated, num_tokens, outputs, width, adds);
 }
 
+// body(index, token) for each token that is wanted.
+template <typename Body>
+void each_wanted_together(Member& member, const LayerBatch& batch, const Body& body) {
+    const int32_t* starts = batch.wanted_starts;
+    member.share(batch.attention->num_rows, [&](int64_t row, const MayWrite& may_write) {
+        if (may_write() && starts[row + 1] > starts[row]) body(starts[row], batch.attention->row_starts[row + 1] - 1);
+    });
+}
+
 // Each is rounded by itself, as if they were two operations.
 void add_ranks_together(Member& member, Ranks& ranks, uint32_t& exchange, const BFloat16* summands, int64_t count,
                         BFloat16* stream) {
@@ -205,24 +248,70 @@ void add_ranks_together(Member& member, Ranks& ranks, uint32_t& exchange, const 
     });
 }
 
+// One pass through the layers. A block's outputs are added to the stream, or are this rank's summands of all ranks'.
+struct Pass {
+    Member& member;
+    const LayerBatch& batch;
+    Buffers& buffers;
+    Ranks* ranks;  // null: this one is alone
+    uint32_t exchange;
+
+    bool adds() const { return !ranks; }
+    BFloat16* outputs(BFloat16* stream) const { return ranks ? buffers.summands.data() : stream; }
+    void add_ranks(const LayerWeights& layer, int64_t num_tokens, BFloat16* stream) {
+        if (ranks)
+            add_ranks_together(member, *ranks, exchange, buffers.summands.data(), num_tokens * layer.hidden_size, stream);
+    }
+
+    void run_mlp(const LayerWeights& layer, int num_tokens, BFloat16* stream) {
+        mlp_block_together(member, layer, num_tokens, stream, outputs(stream), adds(), buffers);
+        add_ranks(layer, num_tokens, stream);
+    }
+
+    void run(const LayerWeights& layer, BFloat16* stream) {
+        const int num_tokens = batch.attention->num_tokens;
+        attend_block_together(member, layer, batch, stream, outputs(stream), adds(), buffers);
+        add_ranks(layer, num_tokens, stream);
+        run_mlp(layer, num_tokens, stream);
+    }
+
+    // Nobody reads what the last layer makes of other tokens than those that are wanted, but for keys and values.
+    void run_last(const LayerWeights& layer, BFloat16* stream) {
+        const AttentionBatch wanted = wanted_batch(batch);
+        const int64_t width = layer.hidden_size, query_size = int64_t(layer.shape->num_heads) * layer.shape->head_dim;
+        project_together(member, layer, batch, stream, buffers);
+        if (wanted.num_tokens == 0) return;
+        BFloat16 *own = buffers.wanted_stream.data(), *queries = buffers.wanted_queries.data();
+        each_wanted_together(member, batch, [&](int64_t index, int64_t token) {
+            std::memcpy(own + index * width, stream + token * width, width * sizeof(BFloat16));
+            std::memcpy(queries + index * query_size, buffers.qkv.data() + token * qkv_stride(layer),
+                        query_size * sizeof(BFloat16));
+        });
+        look_together(member, layer, wanted, buffers.wanted_work, queries, query_size, outputs(own), adds(), buffers);
+        add_ranks(layer, wanted.num_tokens, own);
+        run_mlp(layer, wanted.num_tokens, own);
+        each_wanted_together(member, batch, [&](int64_t index, int64_t token) {
+            std::memcpy(stream + token * width, own + index * width, width * sizeof(BFloat16));
+        });
+    }
+};
+
 }  // namespace
 
-// All layers, the stream in place. Where there are other ranks, each block's outputs are summands, added up by all; then
-// a loss is what it returns.
+// All layers, the stream in place; if only some tokens are wanted, the others' rows are left as they happen to be. Where
+// there are other ranks, each block's outputs are summands, added up by all; then a loss is what it returns.
 extern "C" int32_t lockstep_layers(const LayerWeights* layers, int32_t num_layers, const LayerBatch* batch,
                                    BFloat16* stream, Ranks* ranks) {
     Buffers& shared = buffers();
-    const int64_t count = int64_t(batch->attention->num_tokens) * layers[0].hidden_size;
     shared.fit(layers, num_layers, *batch);
-    BFloat16* outputs = ranks ? shared.summands.data() : stream;
     const uint32_t first_exchange = ranks ? ranks->num_exchanges : 0;
     work_together(batch->attention->num_threads, [&](Member& member) {
-        uint32_t exchange = first_exchange;
+        Pass pass{member, *batch, shared, ranks, first_exchange};
         for (int layer = 0; layer < num_layers; layer++) {
-            attend_block_together(member, layers[layer], *batch, stream, outputs, !ranks, shared);
-            if (ranks) add_ranks_together(member, *ranks, exchange, outputs, count, stream);
-            mlp_block_together(member, layers[layer], *batch, stream, outputs, !ranks, shared);
-            if (ranks) add_ranks_together(member, *ranks, exchange, outputs, count, stream);
+            if (batch->wanted_starts && layer == num_layers - 1)
+                pass.run_last(layers[layer], stream);
+            else
+                pass.run(layers[layer], stream);
         }
     });
     return ranks ? ranks->loss : NONE;
@@ -243,6 +332,6 @@ extern "C" void lockstep_mlp_block(const LayerWeights* layer, const LayerBatch* 
     Buffers& shared = buffers();
     shared.fit(layer, 1, *batch);
     work_together(batch->attention->num_threads, [&](Member& member) {
-        mlp_block_together(member, *layer, *batch, stream, outputs, false, shared);
+        mlp_block_together(member, *layer, batch->attention->num_tokens, stream, outputs, false, shared);
     });
 }

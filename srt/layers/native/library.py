@@ -129,13 +129,14 @@ class LayerWeights(Structure):
 
 
 class LayerBatch(Structure):
-    """One batch as decoder layers see it."""
+    """One batch as decoder layers see it. `wanted_starts`: of the last tokens that are wanted; 0: all tokens are."""
 
     _fields_ = [
         ("attention", POINTER(AttentionBatch)),
         ("cosines", c_void_p),
         ("sines", c_void_p),
         ("rotary_dim", c_int32),
+        ("wanted_starts", c_void_p),
     ]
 
 

@@ -138,6 +138,52 @@ def test_a_sequences_logits_are_the_same_bits_alone_and_in_a_batch(tmp_path: Pat
     assert torch.equal(runner.forward(extend([(alone, [5])], slots)).logits[0], batch[0])
 
 
+def prefill_and_decode(runner: ModelRunner, wanted: list[bool], *, all_tokens: bool) -> torch.Tensor:
+    """Logits of those prompts' ends that are wanted, then of a decode step of all."""
+    slots, sequences = Slots(500), [Tokens() for _ in PROMPTS]
+    batch = extend(
+        [(sequences[row], PROMPTS[row]) for row in ROWS], slots, wants_logits=[wanted[row] for row in ROWS]
+    )
+    every = replace(batch, logit_rows=torch.arange(batch.num_tokens))
+    logits = runner.forward(every).logits[batch.logit_rows] if all_tokens else runner.forward(batch).logits
+    return torch.cat([logits, runner.forward(extend([(each, [5]) for each in sequences], slots)).logits])
+
+
+ROWS = sorted(range(len(PROMPTS)), key=lambda row: len(PROMPTS[row]) > 1)  # one token first
+WANTED = [[True] * 5, [True, False, True, False, False], [False, True, False, False, True], [False] * 5]
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+@pytest.mark.parametrize("num_threads", [1, 3])
+def test_what_the_last_layer_leaves_undone_changes_no_bit_of_the_rest(
+    name: str, num_threads: int, tmp_path: Path
+) -> None:
+    architecture, settings = VARIANTS[name]
+    write_tiny_checkpoint(tmp_path, architecture, **settings)
+    before = torch.get_num_threads()
+    try:
+        runner = load_runner(tmp_path, **NATIVE, num_threads=num_threads)
+        for wanted in WANTED:
+            some, all_ = (prefill_and_decode(runner, wanted, all_tokens=way) for way in (False, True))
+            assert len(some) == sum(wanted) + len(PROMPTS)
+            assert torch.equal(some, all_)
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_ranks_leave_the_same_undone(tmp_path: Path) -> None:
+    write_tiny_checkpoint(tmp_path, **QUANTIZABLE)
+
+    def work(group: TpGroup) -> list[list[torch.Tensor]]:
+        runner = load_runner(tmp_path, group=group, **NATIVE)
+        return [
+            [prefill_and_decode(runner, wanted, all_tokens=way) for way in (False, True)] for wanted in WANTED
+        ]
+
+    for rank in run_in_threads(2, tmp_path, work):
+        assert all(torch.equal(some, all_) for some, all_ in rank)
+
+
 def test_logits_are_the_same_bits_on_any_number_of_threads(tmp_path: Path) -> None:
     path = write_quantized_gguf(tmp_path / "model.gguf", "Q4_1")
     before = torch.get_num_threads()
