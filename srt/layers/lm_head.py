@@ -1,8 +1,9 @@
-"""`LmHead`: hidden states to logits, or to the likeliest token, only for the tokens whose next token is wanted.
+"""`LmHead`: from the stream to logits, or to the likeliest token, only for the tokens whose next token is wanted.
 
 Next on the request's path: srt/sampling/sampler.py
 """
 
+from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 import torch
@@ -58,31 +59,38 @@ class LmHead:
     Ranges have the same length on every rank: what lies beyond the vocabulary is zero, and cut off again.
     """
 
-    def __init__(self, head: PreparedHead, vocab_size: int, group: TpGroup) -> None:
+    def __init__(
+        self,
+        norm: Callable[[torch.Tensor], torch.Tensor],
+        head: PreparedHead,
+        vocab_size: int,
+        group: TpGroup,
+    ) -> None:
+        self._norm = norm
         self._head = head
         self._vocab_size = vocab_size
         self._num_own = ceil_div(vocab_size, group.rank.size)
         self._group = group
         self.num_bytes = head.num_bytes
 
-    def __call__(self, hidden: torch.Tensor, batch: ForwardBatch) -> Prediction:
-        """From (T, hidden_size). Logits are float32 of the native kernels, in the model's type of torch."""
+    def __call__(self, stream: torch.Tensor, batch: ForwardBatch) -> Prediction:
+        """From (T, hidden_size) before the norm. Logits: float32 of the native kernels, in the model's type of torch."""
         if batch.also_reads is not None:
-            self._let_read(hidden, batch.also_reads)
+            self._let_read(stream, batch.also_reads)
         rows = torch.cat([batch.logit_rows, batch.greedy_rows])
-        return self._predict(hidden[rows], len(batch.logit_rows))
+        return self._predict(stream[rows], len(batch.logit_rows))
 
-    def _let_read(self, hidden: torch.Tensor, reader: LogitReader) -> None:
-        rows = reader.rows.to(hidden.device)
+    def _let_read(self, stream: torch.Tensor, reader: LogitReader) -> None:
+        rows = reader.rows.to(stream.device)
         num_rows = max(LOGITS_PER_SLICE // self._vocab_size, 1)
         for start in range(0, rows.shape[0], num_rows):
-            part = hidden[rows[start : start + num_rows]]
+            part = stream[rows[start : start + num_rows]]
             reader.read(self._predict(part, len(part)).logits)
 
-    def _predict(self, hidden: torch.Tensor, num_logit_rows: int) -> Prediction:
-        if len(hidden) == 0:
-            return Prediction(hidden.new_empty(0, self._vocab_size), hidden.new_empty(0, dtype=torch.int64))
-        own = self._head(hidden, num_logit_rows)
+    def _predict(self, stream: torch.Tensor, num_logit_rows: int) -> Prediction:
+        if len(stream) == 0:
+            return Prediction(stream.new_empty(0, self._vocab_size), stream.new_empty(0, dtype=torch.int64))
+        own = self._head(self._norm(stream), num_logit_rows)
         return Prediction(self._all_logits(own.logits), self._likeliest(own))
 
     def _all_logits(self, logits: torch.Tensor) -> torch.Tensor:

@@ -47,8 +47,7 @@ class CausalModel:
             plain = {name: dense(weights.pop(name), norm.dtype) for name in list(weights)}
             self._layers = DecoderLayers(config, plain, group)
             weights |= plain  # what it had no use for
-        self._norm = RMSNorm(norm, config.rms_norm_eps)
-        self._head = LmHead(head, config.vocab_size, group)
+        self._head = LmHead(RMSNorm(norm, config.rms_norm_eps), head, config.vocab_size, group)
         self.num_bytes = self._embed.num_bytes + self._layers.num_bytes
         if not config.tie_word_embeddings or isinstance(table, PlainTable):
             self.num_bytes += self._head.num_bytes
@@ -68,7 +67,7 @@ class CausalModel:
         stream = self._embed(batch.input_ids)  # (T, hidden_size)
         rotation = self._rotary.rotation(batch.positions)
         stream = self._layers(stream, rotation, attention)
-        return self._head(self._norm(stream), batch)
+        return self._head(stream, batch)
 
 
 def _table_and_head(

@@ -21,6 +21,7 @@ from tests.fakes.forward_batches import Slots, Tokens, extend
 from tests.fakes.ranks_in_threads import run_in_threads
 from tests.fakes.tp_ranks import KeepingReader
 
+NO_NORM = torch.nn.Identity()
 MakeHead = Callable[[torch.Tensor], PreparedHead]
 
 
@@ -40,7 +41,7 @@ def batch_of(num_rows: int, logit_rows: list[int], greedy_rows: list[int]) -> Fo
 
 def test_what_is_only_looked_at_comes_in_slices_and_what_is_sampled_at_once() -> None:
     vocab_size = LOGITS_PER_SLICE // 2
-    head = LmHead(plain(torch.arange(2.0 * vocab_size).view(vocab_size, 2)), vocab_size, LoneGroup())
+    head = LmHead(NO_NORM, plain(torch.arange(2.0 * vocab_size).view(vocab_size, 2)), vocab_size, LoneGroup())
     hidden = torch.tensor([[0.0, 1.0], [1.0, 0.0], [0.5, 0.5], [2.0, 0.0], [0.0, 3.0], [1.0, 1.0]])
     reader = KeepingReader(1, 2, 3, 4, 0)
 
@@ -70,7 +71,7 @@ def test_the_likeliest_is_the_lowest_id_of_the_greatest_logit(
         weight, hidden = weight.sign(), hidden.sign()
     for row, value in data.draw(st.lists(st.tuples(st.integers(0, num_rows - 1), st.sampled_from(ODD)))):
         hidden[row, 0] = value
-    head = LmHead(make_head(weight), vocab_size, LoneGroup())
+    head = LmHead(NO_NORM, make_head(weight), vocab_size, LoneGroup())
     everything = head(hidden, batch_of(num_rows, list(range(num_rows)), [])).logits
     order = torch.randperm(num_rows, generator=random).tolist()
     num_greedy = data.draw(st.integers(0, num_rows))
@@ -95,10 +96,13 @@ def test_ranks_find_what_one_finds(make_head: MakeHead, size: int, tmp_path: Pat
 
         def run_rank(group: TpGroup, *, weight: torch.Tensor = weight) -> list[list[float]]:
             span = padded_span(len(weight), group.rank)
-            head = LmHead(make_head(weight[slice(*span)]), len(weight), group)
+            head = LmHead(NO_NORM, make_head(weight[slice(*span)]), len(weight), group)
             return [part.tolist() for part in head(hidden, batch)]  # noqa: B023
 
-        alone = [part.tolist() for part in LmHead(make_head(weight), vocab_size, LoneGroup())(hidden, batch)]
+        alone = [
+            part.tolist()
+            for part in LmHead(NO_NORM, make_head(weight), vocab_size, LoneGroup())(hidden, batch)
+        ]
         folder = tmp_path / str(vocab_size)
         folder.mkdir()
         assert run_in_threads(size, folder, run_rank) == [alone] * size
