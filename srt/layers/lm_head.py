@@ -74,7 +74,7 @@ class LmHead:
         self.num_bytes = head.num_bytes
 
     def __call__(self, stream: torch.Tensor, batch: ForwardBatch) -> Prediction:
-        """From (T, hidden_size) before the norm. Logits: float32 of the native kernels, in the model's type of torch."""
+        """From (T, hidden_size) before the norm. Logits: float32 of native kernels, in the model's type of torch."""
         if batch.also_reads is not None:
             self._let_read(stream, batch.also_reads)
         rows = torch.cat([batch.logit_rows, batch.greedy_rows])
