@@ -70,6 +70,22 @@ struct BlockMaxima {
     }
 };
 
+// Whether the greatest of a row's sums is found while they are in registers.
+bool can_skip_sums(const Matrix& matrix, const Block& block) {
+    return block.kind == PAIRS_OF_BFLOAT16 && block.count == BLOCK && !matrix.bias && !uses_tiles;
+}
+
+void find_greatest(const Matrix& matrix, const Part& part, const Rows& all_rows, float* greatest) {
+    const Rows rows = all_rows.from(part.first_row, matrix);
+    const auto* packed = reinterpret_cast<const uint32_t*>(part.block.packed);
+    const auto take = [&](int row, const Floats (&sums)[VECTORS]) {
+        Floats most = all(-INFINITY);
+        for (const Floats& some : sums) most = larger(some, most);  // a NaN is none
+        greatest[row] = largest(most);
+    };
+    take_products(rows.values, rows.stride, part.num_rows(), packed, matrix.num_inputs / 2, take);
+}
+
 }  // namespace
 
 // Of the first `num_logit_rows` rows all logits, (rows, num_outputs); of the others the greatest, and which output it is:
@@ -84,14 +100,22 @@ extern "C" void lockstep_head(const Matrix* matrix, const BFloat16* inputs, int3
     maxima.values = grown(maxima_buffer, maxima.num_blocks * maxima.stride);
     work_together(num_threads, [&](Member& member) {
         const Rows rows = round_together(member, *matrix, inputs, matrix->num_inputs, num_rows, LARGE_HEAD, bytes);
-        multiply_together(member, *matrix, rows, num_rows, {},
-                          [&](const Block& block, int64_t index, int64_t row, const float* block_sums) {
-                              const BlockLogits own(*matrix, block, block_sums);
-                              if (row < num_logit_rows)
-                                  own.write(logits + row * matrix->num_outputs + block.column);
-                              else
-                                  maxima.values[index * maxima.stride + row - num_logit_rows] = own.greatest();
-                          });
+        each_part(member, *matrix, num_rows, [&](const Part& part, const MayWrite& may_write) {
+            float* block_maxima = maxima.values + part.block_index * maxima.stride - num_logit_rows;
+            if (part.first_row >= num_logit_rows && can_skip_sums(*matrix, part.block)) {
+                float found[PART_ROWS];
+                find_greatest(*matrix, part, rows, found);
+                if (may_write()) std::copy_n(found, part.num_rows(), block_maxima + part.first_row);
+                return;
+            }
+            multiply_part(*matrix, rows, part, may_write, {}, [&](int64_t row, const float* block_sums) {
+                const BlockLogits own(*matrix, part.block, block_sums);
+                if (row < num_logit_rows)
+                    own.write(logits + row * matrix->num_outputs + part.block.column);
+                else
+                    block_maxima[row] = own.greatest();
+            });
+        });
         member.share(num_vectors, [&](int64_t vector, const MayWrite& may_write) {
             const int64_t first_row = num_logit_rows + vector * LANES;
             const int count = int(std::min<int64_t>(LANES, num_rows - first_row));

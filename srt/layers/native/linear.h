@@ -128,9 +128,10 @@ inline Rows round_together(Member& member, const Matrix& matrix, const BFloat16*
     return {values, stride, bytes};
 }
 
-// Some rows of inputs by a block's outputs: ROWS · BLOCK sums.
-template <int ROWS>
-inline void multiply_block(const BFloat16* inputs, int64_t stride, const uint32_t* packed, int num_pairs, float* sums) {
+// Some rows of inputs by a block's outputs: take(row, sums) gets BLOCK sums of each.
+template <int ROWS, typename Take>
+inline void multiply_block(const BFloat16* inputs, int64_t stride, const uint32_t* packed, int num_pairs,
+                           const Take& take) {
     Floats totals[ROWS][VECTORS];
     for (int row = 0; row < ROWS; row++)
         for (int vector = 0; vector < VECTORS; vector++) totals[row][vector] = Floats{};
@@ -149,17 +150,27 @@ inline void multiply_block(const BFloat16* inputs, int64_t stride, const uint32_
                 totals[row][vector] = add_products(totals[row][vector], weights[vector], factor);
         }
     }
-    for (int row = 0; row < ROWS; row++)
-        for (int vector = 0; vector < VECTORS; vector++) store(sums + row * BLOCK + vector * LANES, totals[row][vector]);
+#pragma GCC unroll 8
+    for (int row = 0; row < ROWS; row++) take(row, totals[row]);
+}
+
+// Of any number of rows.
+template <typename Take>
+inline void take_products(const BFloat16* inputs, int64_t stride, int num_rows, const uint32_t* packed, int num_pairs,
+                          const Take& take) {
+    for (int first = 0; first < num_rows; first += BLOCK_ROWS) {
+        with_constant<BLOCK_ROWS>(std::min(BLOCK_ROWS, num_rows - first), [&](auto constant) {
+            multiply_block<constant>(inputs + first * stride, stride, packed, num_pairs,
+                                     [&](int row, const Floats (&sums)[VECTORS]) { take(first + row, sums); });
+        });
+    }
 }
 
 inline void multiply_in_vectors(const BFloat16* inputs, int64_t stride, int num_rows, const uint32_t* packed,
                                 int num_pairs, float* sums) {
-    for (int row = 0; row < num_rows; row += BLOCK_ROWS) {
-        with_constant<BLOCK_ROWS>(std::min(BLOCK_ROWS, num_rows - row), [&](auto constant) {
-            multiply_block<constant>(inputs + row * stride, stride, packed, num_pairs, sums + row * BLOCK);
-        });
-    }
+    take_products(inputs, stride, num_rows, packed, num_pairs, [&](int row, const Floats (&row_sums)[VECTORS]) {
+        for (int vector = 0; vector < VECTORS; vector++) store(sums + row * BLOCK + vector * LANES, row_sums[vector]);
+    });
 }
 
 inline void multiply_pairs(const BFloat16* inputs, int64_t stride, int num_rows, const uint32_t* packed, int num_pairs,
@@ -195,28 +206,46 @@ inline void multiply_rows(const Matrix& matrix, const Block& block, const Rows& 
     multiply_levels(block, rows.bytes, num_rows, matrix.num_inputs / GROUP, matrix.first_group, sums, destination);
 }
 
-// To be called by every thread of a team. `finish(block, index, row, sums)` is told of each row's sums with each block, once.
-template <typename Finish>
-inline void multiply_together(Member& member, const Matrix& matrix, const Rows& rows, int num_rows,
-                              const Destination& destination, const Finish& finish) {
-    const int num_parts = (num_rows + PART_ROWS - 1) / PART_ROWS;
-    member.share(num_blocks(matrix) * num_parts, [&](int64_t piece, const MayWrite& may_write) {
-        const Block block = find_block(matrix, piece / num_parts);
-        const int first_row = int(piece % num_parts) * PART_ROWS, end_row = std::min(first_row + PART_ROWS, num_rows);
-        alignas(64) float sums[PART_ROWS * BLOCK];
-        multiply_rows(matrix, block, rows.from(first_row, matrix), end_row - first_row, sums,
-                      destination.from(first_row, block.column));
-        if (!may_write()) return;
-        for (int row = first_row; row < end_row; row++) finish(block, piece / num_parts, row, sums + (row - first_row) * BLOCK);
+// A block, and the rows that a thread multiplies by it at a time.
+struct Part {
+    Block block;
+    int64_t block_index;
+    int first_row, end_row;
+
+    Part(const Matrix& matrix, int num_rows, int64_t piece)
+        : block(find_block(matrix, piece / num_parts(num_rows))), block_index(piece / num_parts(num_rows)),
+          first_row(int(piece % num_parts(num_rows)) * PART_ROWS), end_row(std::min(first_row + PART_ROWS, num_rows)) {}
+
+    int num_rows() const { return end_row - first_row; }
+    static int num_parts(int num_rows) { return (num_rows + PART_ROWS - 1) / PART_ROWS; }
+};
+
+// To be called by every thread of a team, with body(part, may_write).
+template <typename Body>
+inline void each_part(Member& member, const Matrix& matrix, int num_rows, const Body& body) {
+    member.share(num_blocks(matrix) * Part::num_parts(num_rows), [&](int64_t piece, const MayWrite& may_write) {
+        body(Part(matrix, num_rows, piece), may_write);
     });
+}
+
+// finish(row, sums) is told of each row's sums, once.
+template <typename Finish>
+inline void multiply_part(const Matrix& matrix, const Rows& rows, const Part& part, const MayWrite& may_write,
+                          const Destination& destination, const Finish& finish) {
+    alignas(64) float sums[PART_ROWS * BLOCK];
+    multiply_rows(matrix, part.block, rows.from(part.first_row, matrix), part.num_rows(), sums,
+                  destination.from(part.first_row, part.block.column));
+    if (!may_write()) return;
+    for (int row = part.first_row; row < part.end_row; row++) finish(row, sums + (row - part.first_row) * BLOCK);
 }
 
 // Rounded to bfloat16, or added to what is there.
 inline void multiply_together(Member& member, const Matrix& matrix, const Rows& rows, int num_rows, BFloat16* outputs,
                               int64_t output_stride, bool adds) {
-    multiply_together(member, matrix, rows, num_rows, {outputs, output_stride},
-                      [&](const Block& block, int64_t, int64_t row, const float* sums) {
-                          finish_row(sums, matrix.bias ? matrix.bias + block.column : nullptr, block.count,
-                                     outputs + row * output_stride + block.column, adds);
-                      });
+    each_part(member, matrix, num_rows, [&](const Part& part, const MayWrite& may_write) {
+        const BFloat16* bias = matrix.bias ? matrix.bias + part.block.column : nullptr;
+        multiply_part(matrix, rows, part, may_write, {outputs, output_stride}, [&](int64_t row, const float* sums) {
+            finish_row(sums, bias, part.block.count, outputs + row * output_stride + part.block.column, adds);
+        });
+    });
 }
