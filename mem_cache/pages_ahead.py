@@ -12,6 +12,7 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 
 from mem_cache.kv_pool import KVPool
+from mem_cache.page_math import num_pages
 
 HUGE_PAGE = 2 * 2**20
 # And never more than an eighth of the pool. Tokens, because a small model's would fill so many bytes in hours.
@@ -35,7 +36,7 @@ class PagesAhead:
         ]
         num_slots = len(pool.keys(0))
         self._slots_a_step = max(HUGE_PAGE // pool.keys(0)[0].nbytes, 1)
-        self._num_steps = -(-num_slots // self._slots_a_step)
+        self._num_steps = num_pages(num_slots, self._slots_a_step)
         most_slots = min(MOST_AHEAD_TOKENS, num_slots // 8, MOST_AHEAD_BYTES * num_slots // pool.num_bytes)
         self._num_ahead = max(most_slots // self._slots_a_step, LEAST_STEPS)
         self._asked = 0

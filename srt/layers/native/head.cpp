@@ -78,7 +78,7 @@ bool can_skip_sums(const Matrix& matrix, const Block& block) {
 void find_greatest(const Matrix& matrix, const Part& part, const Rows& all_rows, float* greatest) {
     const Rows rows = all_rows.from(part.first_row, matrix);
     const auto* packed = reinterpret_cast<const uint32_t*>(part.block.packed);
-    const auto take = [&](int row, const Floats (&sums)[VECTORS]) {
+    const auto take = [&](int row, const RowSums& sums) {
         Floats most = all(-INFINITY);
         for (const Floats& some : sums) most = larger(some, most);  // a NaN is none
         greatest[row] = largest(most);

@@ -79,7 +79,6 @@ struct Buffers {
             plan_work(*batch.attention, *layers[index].shape, work);
             work.window = layers[index].shape->window;
         }
-        if (batch.wanted_starts) fit_wanted(layers[num_layers - 1], batch);
     }
 
     void fit_wanted(const LayerWeights& last, const LayerBatch& batch) {
@@ -304,6 +303,7 @@ extern "C" int32_t lockstep_layers(const LayerWeights* layers, int32_t num_layer
                                    BFloat16* stream, Ranks* ranks) {
     Buffers& shared = buffers();
     shared.fit(layers, num_layers, *batch);
+    if (batch->wanted_starts) shared.fit_wanted(layers[num_layers - 1], *batch);
     const uint32_t first_exchange = ranks ? ranks->num_exchanges : 0;
     work_together(batch->attention->num_threads, [&](Member& member) {
         Pass pass{member, *batch, shared, ranks, first_exchange};

@@ -19,7 +19,7 @@ static_assert(GROUPS_AT_ONCE <= 32, "ByteGroup::rests has a bit for each");
 template <typename Format, int ROWS> struct Tile {
     using Scales = typename Format::Scales;
     using Levels = typename Format::Levels;
-    using Sums = Floats[ROWS][VECTORS];
+    using Sums = RowSums[ROWS];
     static constexpr int STEP_QUADS = QUADS / Scales::STEPS;
 
     const ByteGroup* inputs;  // of the first row
@@ -84,18 +84,6 @@ template <typename Format, int ROWS> struct Tile {
         }
     }
 };
-
-using RowSums = Floats[VECTORS];
-
-inline void load_row(const float* from, RowSums& sums) {
-#pragma GCC unroll 3
-    for (int vector = 0; vector < VECTORS; vector++) sums[vector] = load(from + vector * LANES);
-}
-
-inline void store_row(float* to, const RowSums& sums) {
-#pragma GCC unroll 3
-    for (int vector = 0; vector < VECTORS; vector++) store(to + vector * LANES, sums[vector]);
-}
 
 // Rows, at most PART_ROWS, and the quantised weights of a block.
 template <typename Format> struct Rectangle {

@@ -13,6 +13,19 @@
 
 constexpr int VECTORS = 3;  // of sums in a row of a block
 constexpr int BLOCK = VECTORS * LANES;
+
+using RowSums = Floats[VECTORS];
+
+inline void load_row(const float* from, RowSums& sums) {
+#pragma GCC unroll 3
+    for (int vector = 0; vector < VECTORS; vector++) sums[vector] = load(from + vector * LANES);
+}
+
+inline void store_row(float* to, const RowSums& sums) {
+#pragma GCC unroll 3
+    for (int vector = 0; vector < VECTORS; vector++) store(to + vector * LANES, sums[vector]);
+}
+
 constexpr int QUADS = GROUP / 4;  // four inputs, a byte each, are multiplied at once
 constexpr int GROUPS_A_FACTOR = 8;
 

@@ -132,7 +132,7 @@ inline Rows round_together(Member& member, const Matrix& matrix, const BFloat16*
 template <int ROWS, typename Take>
 inline void multiply_block(const BFloat16* inputs, int64_t stride, const uint32_t* packed, int num_pairs,
                            const Take& take) {
-    Floats totals[ROWS][VECTORS];
+    RowSums totals[ROWS];
     for (int row = 0; row < ROWS; row++)
         for (int vector = 0; vector < VECTORS; vector++) totals[row][vector] = Floats{};
     for (int pair = 0; pair < num_pairs; pair++) {
@@ -161,16 +161,15 @@ inline void take_products(const BFloat16* inputs, int64_t stride, int num_rows, 
     for (int first = 0; first < num_rows; first += BLOCK_ROWS) {
         with_constant<BLOCK_ROWS>(std::min(BLOCK_ROWS, num_rows - first), [&](auto constant) {
             multiply_block<constant>(inputs + first * stride, stride, packed, num_pairs,
-                                     [&](int row, const Floats (&sums)[VECTORS]) { take(first + row, sums); });
+                                     [&](int row, const RowSums& sums) { take(first + row, sums); });
         });
     }
 }
 
 inline void multiply_in_vectors(const BFloat16* inputs, int64_t stride, int num_rows, const uint32_t* packed,
                                 int num_pairs, float* sums) {
-    take_products(inputs, stride, num_rows, packed, num_pairs, [&](int row, const Floats (&row_sums)[VECTORS]) {
-        for (int vector = 0; vector < VECTORS; vector++) store(sums + row * BLOCK + vector * LANES, row_sums[vector]);
-    });
+    take_products(inputs, stride, num_rows, packed, num_pairs,
+                  [&](int row, const RowSums& row_sums) { store_row(sums + row * BLOCK, row_sums); });
 }
 
 inline void multiply_pairs(const BFloat16* inputs, int64_t stride, int num_rows, const uint32_t* packed, int num_pairs,
